@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs for a GPU that is free for minutes, on a host without a network. `python3` has FlatFed's packages at home, and torch,
-# numpy, safetensors, pillow, pytest and pytest-xdist on the GPU host. The kit has pydantic for Python 3.11 and 3.12 on Linux, x86-64.
+# numpy, scipy, safetensors, pillow, pytest and pytest-xdist on the GPU host. The kit has pydantic for Python 3.11 and 3.12 on Linux, x86-64.
 #
 #   benchmarks/short_gpu.sh pack QUEUE [--config K=V] [--scale preview]   at home
 #   benchmarks/short_gpu.sh check OUT SECONDS                             first call: copy the sources, .short_gpu/kit and

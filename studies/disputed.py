@@ -120,11 +120,12 @@ def table_of_differences(sources, labels):
 def table_of_rankings(results):
     """Return the table of :func:`rankings`."""
     rows = []
-    for pair in results.itertuples(index=False):
+    names = results.column.mask(results.column.duplicated(), "")
+    for name, pair in zip(names, results.itertuples(index=False), strict=True):
         bounds = interval(pair.tau, pair.rows)
         tau = f"{pair.tau:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else f"{pair.tau:.2f}"
         apart, same_best = (f"{pair.median:.2f}", f"{pair.largest:.2f}"), "yes" if pair.same_best else "no"
-        rows.append((pair.column, f"{pair.first}, {pair.second}", pair.rows, *apart, tau, same_best))
+        rows.append((name, f"{pair.first}, {pair.second}", pair.rows, *apart, tau, same_best))
     return table(("column", "sources", "rows", "median", "largest", "tau", "same best row"), rows)
 
 

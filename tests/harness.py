@@ -74,15 +74,6 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
     return data, folder / "partition.npz"
 
 
-def dealt_to(folder: Path, seed: int) -> Path:
-    """Return a partition file of ``seed`` that deals as the problem's, which is of seed 3."""
-    path = folder / f"partition{seed}.npz"
-    dealt = partitions.load(folder / "partition.npz")
-    arrays = {name: getattr(dealt, name) for name in ("indices", "offsets", "test", "class_counts")}
-    partitions.write(path, arrays, {**dealt.spec, "seed": seed})
-    return path
-
-
 def description(name: str, params: dict | None = None, **changes) -> dict:
     """Return a run description of the problem in float64; ``changes`` replace its top-level keys."""
     ids = {"scale": "test", "protocol": "problem", "split": "test", "algorithm": name, "seed": 3}

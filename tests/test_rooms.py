@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repository import SRC
+from repository import ROOT, SRC
 
 #: From the ground up; a room is a file or a folder of flatfed, and rooms on one line do not import each other.
 ORDER = (
@@ -76,5 +76,7 @@ def test_no_imports_form_a_circle(imports):
 
 
 def test_no_two_files_have_one_name(imports):
+    """Neither in the package nor among the tests, which pytest imports by their names."""
     names = [module.rpartition(".")[2] for module in imports]
+    names += [path.stem for path in (ROOT / "tests").rglob("test_*.py")]
     assert [name for name, times in Counter(names).items() if times > 1 and not name.startswith("__")] == []

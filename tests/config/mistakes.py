@@ -16,7 +16,6 @@ from repository import ROOT
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
 T1 = "tables/fedsmoo2023_T1.yaml"
 T1_CSV = "reference/fedsmoo2023_T1.csv"
-F5 = "figures/fedsmoo2023_F5.yaml"
 SAM = "protocols/fedsam-cifar10.yaml"
 PEERS = "tables/dfedsam2023_T1.yaml"
 ORDER = str(ROOT / "results/published/orders/cifar10.npz")

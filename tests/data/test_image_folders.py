@@ -168,8 +168,10 @@ def test_other_files_are_counted_and_decide_nothing(tmp_path, capsys):
     (root / "val/nowhere").symlink_to("absent")
     (root / "train/cat/round.txt").symlink_to("round.txt")
     os.mkfifo(root / "val/cat/pipe.png")
+    (root / "train/cat/whole.d").symlink_to("../..")
     expected = {"no suffix in .": 1, ".png in val": 7, "no suffix in val": 1, ".png in train": 1}
     expected |= {".heic in train/cat": 2, ".png in train/cat/more": 3, ".txt in train/cat": 1, ".csv in test/dog": 1}
+    expected |= {".d in train/cat": 1}
     assert counting.ignored(source(root), None, "here") == expected
     assert files_read(tmp_path) == before
     again = folder(tmp_path, spec=PETS)

@@ -69,6 +69,11 @@ def test_a_sealed_partition_that_was_edited_or_cut_is_refused(array, tiny):
         partitions.load(path)
 
 
+def test_a_missing_partition_is_not_called_unreadable(tmp_path):
+    with pytest.raises(DataError, match=r"part\.npz: does not exist; build it: snakemake --cores 1 -- .*part\.npz$"):
+        partitions.load(tmp_path / "part.npz")
+
+
 def test_the_digest_of_a_partition_is_that_of_before(tiny):
     """Finished runs have it."""
     assert make(tiny, IID)[1].digest == "dbb748a2d912e7592de9824b00e1d1438ccc6914c0e2f80b5b3f48a00aa2c5d2"

@@ -72,11 +72,11 @@ DECLARED = {"domains": ["art", "real_world"]}
     [
         ({}, {"test_labels": None}, "has no array test_labels; it holds: "),
         ({}, {"train_images": np.zeros((12, 8, 8, 3))}, r"train_images is float64 .* expected uint8"),
-        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected uint8, .* 1 or 3 channels"),
+        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected uint8 .* 1 or 3 channels"),
         ({}, {"test_labels": np.arange(5)}, "expected 6 whole numbers"),
         ({}, {"train_labels": np.array([object()] * 12)}, "cannot be read as .npz without pickles"),
         ({}, {"train_labels": np.uint8(1)}, r"train_labels is uint8 of shape \(\)"),
-        ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images holds no image"),
+        ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images is .* at least one image"),
         ({}, {"test_images": np.zeros((6, 9, 9, 3), np.uint8)}, r"test images have shape \[3, 9, 9\]"),
         ({}, {**PLAIN, "test_domains": None}, "train_domains alone; expected both"),
         ({}, {**PLAIN, "train_domains": np.zeros(11, int)}, "expected 12 whole numbers from 0"),
@@ -108,8 +108,8 @@ def broken(save, start):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file"),
-        (b"\x93NUMPY\x01\x00", "is not an .npz file"),
+        (None, "cannot be read as .npz, .* No such file"),
+        (b"\x93NUMPY\x01\x00", "cannot be read as .npz, .* not a zip file"),
         (broken(np.savez_compressed, 150), "cannot be read"),
         (broken(np.savez, 1000), "cannot be read"),
     ],

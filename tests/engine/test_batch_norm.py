@@ -179,9 +179,11 @@ def test_neighbours_mix_statistics_as_models(tmp_path, normed, mix_first):
     assert_close(run.weights.tensors(run.server["w"][0]), mean(states), 1e-10)
 
 
-@pytest.mark.parametrize("algorithm", ["fedsam", "dfedsam"])
-def test_an_interruption_changes_no_bits(tmp_path, monkeypatch, normed, algorithm):
-    changes = normed("cumulative")
+@pytest.mark.parametrize(
+    ("algorithm", "executor"), [("fedsam", "sequential"), ("fedsam", "stacked"), ("dfedsam", "stacked")]
+)
+def test_an_interruption_changes_no_bits(tmp_path, monkeypatch, normed, algorithm, executor):
+    changes = {**normed("cumulative"), "executor": {"cpu": executor, "cuda": executor}}
     interrupted_job(monkeypatch, tmp_path, algorithm, "parts", **changes)
     assert_same(job(tmp_path, algorithm, "parts", **changes), job(tmp_path, algorithm, "whole", **changes), [0, 3])
 
@@ -320,6 +322,16 @@ def test_a_batch_of_one_value_is_refused_before_the_first_round(tmp_path, normed
     run = description("fedavg", **{**normed("plain"), "batch_size": 4})
     with pytest.raises(ConfigError, match=r"model plain: layer 'last' \(BatchNorm1d\) has one value .* 1 image"):
         simulation(tmp_path, run, executor)
+
+
+def test_an_evaluation_of_one_value_is_refused_without_running_statistics(tmp_path, normed):
+    """20 test images in batches of 19; torch refuses such a batch, also in evaluation mode."""
+    evaluation = {"evaluation": {"every": 1, "sets": ["test"], "batch_size": 19}}
+    one_pixel = "nn.Sequential(nn.AvgPool2d(6), nn.BatchNorm2d(4{}), nn.Upsample(scale_factor=6))"
+    tracked, untracked = one_pixel.format(""), one_pixel.format(", track_running_stats=False")
+    advanced(simulation(tmp_path, description("fedavg", **normed("one", tracked), **evaluation)), 1)
+    with pytest.raises(ConfigError, match=r"layer 'norm.1' \(BatchNorm2d\) .* batch of an evaluation, of 1 image"):
+        simulation(tmp_path, description("fedavg", **normed("two", untracked), **evaluation))
 
 
 def test_a_layer_that_mixes_images_with_padding_is_refused_by_name(tmp_path, normed):

@@ -185,28 +185,6 @@ FORMS = {
 AGAIN = "super().__init__()\nself.correct = lambda g, w, ctx: 2 * g"
 
 
-#: A number of the round in a local step, as the context has it and as the server keeps it.
-ROUNDS = (
-    hook("correct", "return g / (1 + ctx.round)"),
-    'server_scalars = ("t",)\n'
-    + hook("correct", 'return g / (1 + ctx.server["t"])')
-    + hook("aggregate", 'return {**super().aggregate(server, uploads, ctx), "t": server["t"] + 1}'),
-)
-#: Clients start from another model than the evaluated one: the server sends it, or they move.
-AHEAD = 'server_state = ("lead",)\n'
-STARTS = (
-    AHEAD
-    + "def evaluated(self, server):\n    return {'server': server['w'] - server['lead']}\n"
-    + hook("aggregate", """mean, then = uploads["w"].mean(dim=0, keepdim=True), server["w"] - server["lead"]
-lead = 0.5 * (mean - then)
-return {"w": mean + lead, "lead": lead}"""),
-    AHEAD
-    + hook("start", 'w.add_(ctx.server["lead"])\nreturn {}')
-    + hook("aggregate", """mean = uploads["w"].mean(dim=0, keepdim=True)
-return {"w": mean, "lead": 0.5 * (mean - server["w"])}"""),
-)
-
-
 #: Nodes that mix with their old models, in new tensors, and in place.
 MIXED = [
     PEERS + 'client_state = ("old",)\n' + hook("begin", begins) + hook("mix", mixes)
@@ -236,8 +214,6 @@ TWINS = {
         f"def __init__(self):\n{indent(AGAIN, '    ')}",
         hook("correct", "return 2 * g"),
     ],
-    "the round": ROUNDS,
-    "the received model": STARTS,
     "mixing": MIXED,
 }
 

@@ -7,13 +7,11 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
-from flatfed.data import partition as partitions
 from flatfed.engine.batches import active_clients
-from flatfed.engine.callbacks import UserCallback
-from flatfed.engine.probe import Probe, images_of, measure
+from flatfed.engine.probe import Probe, images_of
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import SamplingSettings
-from harness import Reference, description, job, lines, needs, simulation, write_problem
+from harness import Reference, description, job, lines, simulation
 from samples import FEW, sampled
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
@@ -132,33 +130,3 @@ def test_steps_without_a_perturbation_count_as_a_half(tmp_path):
     e = 0.1 * unit(models[0] - models[1], 1e-7)
     expected = drift_by_hand(reference, models[1], range(6), 1, lambda w, batch: e, images_of(run).numpy())
     assert second == pytest.approx(expected, abs=1e-9)
-
-
-def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
-    """At several clients and at one place, which then have the same F; another seed has others."""
-    write_problem(tmp_path)
-    probe = {"probe": {**PROBE, "images": 20}}
-    several, _ = with_probe(tmp_path, description("fedsam", **probe))
-    dealt = partitions.load(tmp_path / "partition.npz")
-    arrays = {"indices": dealt.indices, "offsets": np.array([0, 49]), "test": dealt.test}
-    arrays["class_counts"] = dealt.class_counts.sum(0, keepdims=True)
-    partitions.write(tmp_path / "partition.npz", arrays, dealt.spec)
-    spec = {**description("centralised_sam", **probe), **needs("centralised_sam")}
-    one, _ = with_probe(tmp_path, spec)
-    several.server["w"].copy_(one.server["w"])
-    measures = [measure(several), measure(one)]
-    assert all(measures[0][key] == measures[1][key] for key in ("images_sha256", "sharpness"))
-    assert not torch.equal(images_of(with_probe(tmp_path, {**spec, "seed": 4})[0]), images_of(one))
-
-
-def test_the_probe_is_an_ordinary_callback(tmp_path):
-    """A callback of a user's file could measure the same; it would be refused if it changed the simulation."""
-    found = []
-    for wrapped in (False, True):
-        run, probe = with_probe(tmp_path, description("fedsam", **EVERY))
-        callback = UserCallback("probe.py: Probe", probe) if wrapped else probe
-        for _ in range(2):
-            advance(run, callback)
-        callback.finish(run)
-        found.append([{**one, "seconds": 0} for one in probe.measures])
-    assert found[0] == found[1] and [one["round"] for one in found[0]] == [0, 1]

@@ -77,14 +77,3 @@ def test_without_a_server_a_round_copies_all_vectors_once(tmp_path, small_blocks
     row = run.layout.size * run.dtype.itemsize
     found, state = counted(run), sum(values.nbytes for values in run.state.store.values())
     assert found.largest == CLIENTS * row and state <= found.peak < state + 30 * row
-
-
-def test_without_a_server_trained_models_are_copied_where_they_are_measured(tmp_path, small_blocks):
-    """All nodes train, one at a time; the distance from the mean of the mixed models needs the trained ones."""
-    write_problem(tmp_path, [4] * CLIENTS)
-    changes = {**needs("dfedsam"), "partition": FEW["partition"]}
-    for every, copies in ((1, 2), (3, 1)):
-        evaluation = {"every": every, "sets": ["test"], "batch_size": 7}
-        run = simulation(tmp_path, description("dfedsam", **changes, evaluation=evaluation), "sequential")
-        models = CLIENTS * run.layout.size * run.dtype.itemsize
-        assert copies * models <= counted(run).peak < (copies + 0.4) * models

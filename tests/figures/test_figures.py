@@ -27,6 +27,7 @@ from flatfed.runs.run import Run
 from flatfed.tables import set_up
 from samples import sampled
 from shipped import EXP
+from small_results import flatfed
 
 matplotlib.use("Agg")
 
@@ -164,3 +165,17 @@ def overlap(one, other) -> bool:
 def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
     for (a, _), (b, _) in itertools.combinations(draw_histogram.OUTLINES, 2):
         assert np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision])) > 10
+
+
+def test_the_legend_of_a_panel_is_below_a_label_of_two_lines(small_project, monkeypatch):
+    boxes = []
+
+    def measure(figure, *_, **__):
+        renderer = figure.canvas.get_renderer()
+        figure.draw(renderer)
+        for axis in figure.axes:
+            boxes.append([part.get_window_extent(renderer) for part in (axis.xaxis.label, axis.get_legend())])
+
+    monkeypatch.setattr(Figure, "savefig", measure)
+    flatfed("figure", "curves_variants", "--scale", "paper", "--out", "labels")
+    assert boxes and all(legend.y1 <= label.y0 for label, legend in boxes)

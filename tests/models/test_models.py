@@ -160,7 +160,8 @@ def test_heads_that_do_not_divide_the_width_are_refused():
         models.build("vit_b32", (3, 16, 16), 10, {**SMALL, "heads": 5})
 
 
-SMALLEST = [("cnn", 8, {}), ("cnn", 10, {"pooling": "each"}), ("cnn_tiny", 4, {}), ("resnet18_gn", 8, {})]
+TINY = [("cnn_tiny", 4, {}), ("cnn_tiny_bn", 4, {})]
+SMALLEST = [("cnn", 8, {}), ("cnn", 10, {"pooling": "each"}), *TINY, ("resnet18_gn", 8, {})]
 
 
 @pytest.mark.parametrize(("name", "side", "options"), [*SMALLEST, ("resnet18_bn", 8, {}), ("vgg11_gn", 32, {})])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torchvision.models import ViT_B_32_Weights
 
 import made
-from flatfed import models, plan
+from flatfed import cli, models, plan
 from flatfed.algorithms._layout import Layout
 from flatfed.commands.jobs import Jobs
 from flatfed.engine.weights import initial_model
@@ -67,6 +69,28 @@ def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_
             assert torch.equal(first[name], value) and torch.equal(other[name], value)
 
 
+class Frozen(torch.nn.Module):
+    """A model with frozen features and statistics, whose last layer has another number of classes."""
+
+    head = "last"
+
+    def __init__(self, classes):
+        super().__init__()
+        self.features = torch.nn.Linear(4, 3).requires_grad_(False)
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.last = torch.nn.Linear(3, classes)
+
+
+def test_frozen_layers_and_statistics_get_their_weights_and_are_no_part_of_the_row(tmp_path):
+    theirs, ours = Frozen(9), Frozen(2)
+    theirs.norm.running_mean += 5
+    torch.save(theirs.state_dict(), tmp_path / "in.pth")
+    row = torch.arange(3.0 + 3 + 6 + 2)
+    loaded = pretrained.load(ours, row, tmp_path / "in.pth")
+    assert torch.equal(loaded, torch.cat([torch.ones(3), torch.zeros(3), row[6:]])), "the head keeps its values"
+    assert torch.equal(ours.features.weight, theirs.features.weight) and (ours.norm.running_mean == 5).all()
+
+
 def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_path):
     state, path = theirs.state_dict(), tmp_path / "in.pth"
     for wrong, message in (
@@ -98,6 +122,18 @@ def test_published_weights_are_the_published_file(tmp_path):
     with pytest.raises(DataError, match=rf"is not that of vit_b_32-{start}.pth .*; other weights need another name"):
         pretrained.digest("vit_b32-imagenet", file)
     assert len(pretrained.digest("mine", file)) == 64
+
+
+def test_check_says_which_file_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = ["check", "--config", "scale=paper", "tables=[fedlesam2024_T3]"]
+    text = "warning: weights 'vit_b32-imagenet': there is no file resources/weights/vit_b32-imagenet.pth; it should be"
+    file = Path("resources/weights/vit_b32-imagenet.pth")
+    for expected in (1, 0):
+        assert cli.main(asked) == 0
+        assert capsys.readouterr().out.count(text) == expected
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
 
 
 def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path):

@@ -20,6 +20,7 @@ SPECTRUM = torch.cat([torch.tensor([50.0, 40, 30, 30, 20, -15]), torch.linspace(
 ROTATION = torch.linalg.qr(torch.randn(SIZE, SIZE, dtype=torch.double, generator=torch.Generator().manual_seed(0)))[0]
 MATRIX = ROTATION @ SPECTRUM.diag() @ ROTATION.T
 ONES = torch.ones(5, dtype=torch.double)
+BATCHES = split_images((1, 6, 6), 5)
 
 
 class Quadratic(nn.Module):
@@ -53,7 +54,8 @@ def exact(products: HessianProducts) -> torch.Tensor:
         parts = {n: p.view_as(v) for n, p, v in zip(names, row.split(sizes), values, strict=True)}
         return products.loss(functional_call(products.model, parts, (inputs,)), targets)
 
-    return torch.func.hessian(loss)(torch.cat([value.detach().reshape(-1) for value in values]))
+    # Not torch.func.hessian: its forward mode takes seconds to import.
+    return torch.func.jacrev(torch.func.grad(loss))(torch.cat([value.detach().reshape(-1) for value in values]))
 
 
 def cnn() -> nn.Module:
@@ -82,22 +84,27 @@ def traced(products: HessianProducts, error: float = 1e-9, most: int = 64, seed:
     return estimates.trace(products, draw_of_signs(products, "trace", seed), error=error, most=most)
 
 
+@pytest.fixture(scope="module")
+def whole() -> torch.Tensor:
+    return exact(HessianProducts(cnn(), cross_entropy, BATCHES, 1))
+
+
 @pytest.mark.parametrize("block", [3, 50])
-def test_products_of_a_small_cnn_against_its_whole_hessian(block):
+def test_products_of_a_small_cnn_against_its_whole_hessian(block, whole):
     """Also of the weights' scaled Hessian, diag(|w|) H diag(|w|)."""
-    model, batches = cnn(), split_images((1, 6, 6), 5)
-    products = HessianProducts(model, cross_entropy, batches, block)
-    expected, row = exact(products), torch.cat([p.detach().reshape(-1) for p in model.parameters()]).abs()
+    model = cnn()
+    products = HessianProducts(model, cross_entropy, BATCHES, block)
+    row = torch.cat([p.detach().reshape(-1) for p in model.parameters()]).abs()
     vectors = torch.randn(10, 233, dtype=torch.double, generator=torch.Generator().manual_seed(3))
-    torch.testing.assert_close(products(vectors), vectors @ expected, rtol=1e-9, atol=1e-12)
-    scaled = HessianProducts(model, cross_entropy, batches, block, scale=row)
-    torch.testing.assert_close(scaled(vectors), vectors @ (row[:, None] * expected * row), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(products(vectors), vectors @ whole, rtol=1e-9, atol=1e-12)
+    scaled = HessianProducts(model, cross_entropy, BATCHES, block, scale=row)
+    torch.testing.assert_close(scaled(vectors), vectors @ (row[:, None] * whole * row), rtol=1e-9, atol=1e-12)
     assert products.done == scaled.done == 10
 
 
-def test_eigenvalues_and_trace_of_a_small_cnn():
-    products = HessianProducts(cnn(), cross_entropy, split_images((1, 6, 6), 5), 4)
-    truth = torch.linalg.eigvalsh(exact(products)).flip(0)
+def test_eigenvalues_and_trace_of_a_small_cnn(whole):
+    products = HessianProducts(cnn(), cross_entropy, BATCHES, 4)
+    truth = torch.linalg.eigvalsh(whole).flip(0)
     torch.testing.assert_close(largest(products, 3, 1e-9).values, truth[:3], rtol=1e-9, atol=0)
     found = traced(products)
     assert abs(found.value - float(truth.sum())) <= 3 * found.standard_error

@@ -174,10 +174,6 @@ def plain(folder: Path, model: str, algorithm: str) -> Plain:
     return run
 
 
-def test_there_are_eight():
-    assert len(MODELS) == 8 and {model for model, _ in REFUSED} <= set(MODELS)
-
-
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("model", sampled(MODELS, ["tutorial_cnn"]))

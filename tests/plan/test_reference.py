@@ -53,8 +53,7 @@ def changed(tmp_path):
     """A function that replaces a text of a table's printed numbers in a copy of config/, whose parent it returns."""
 
     def change(table: str, old: str, new: str) -> Path:
-        made.edited(tmp_path, "splits.yaml", lambda content: None)
-        path = tmp_path / f"config/reference/{table}.csv"
+        path = made.small(tmp_path, table, "errata") / f"config/reference/{table}.csv"
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new, 1))
@@ -67,12 +66,9 @@ def changed(tmp_path):
     ("table", "old", "new", "message"),
     [
         ("fedsmoo2023_T1", "79.52,0.13", "7952,0.13", "line 2: value: '7952' is not allowed; expected 0 to 100"),
-        ("fedsmoo2023_T1", "79.52,0.13", "79.52,-0.13", "line 2: std: '-0.13' is not allowed; expected 0 to inf"),
         ("fedsmoo2023_T1", LINE, f"{LINE}\n{LINE}", "line 3: this number is given twice"),
         ("fedsmoo2023_T6", "68,259", "68,0", "line 2: value: '0' is not allowed; expected 1 to inf"),
-        ("fedsmoo2023_T7", "13.33", "-13.33", "line 2: value: '-13.33' is not allowed; expected 0 to inf"),
         ("fedlesam2024_T4", ",0.87,", ",-0.87,", None),
-        ("fedlesam2024_T7", ",2,,", ",-2,,", None),
         ("fedsmoo2023_T2", "3842.3", "-3842.3", None),
     ],
 )
@@ -92,6 +88,7 @@ def test_check_lists_the_printed_numbers_that_no_cell_uses(changed, capsys, monk
     root = changed("fedsmoo2023_T1", "dirichlet,0.6,100,0.1,fedavg", "dirichlet,0.7,100,0.1,fedavg")
     assert numbers.unused(plan.load(root)) == ["config/reference/fedsmoo2023_T1.csv: line 2"]
     monkeypatch.setattr(configuration, "HOME", root)
+    monkeypatch.chdir(root)
     assert cli.main(["check"]) == 0
     expected = r"1 printed number in no cell .*: config/reference/fedsmoo2023_T1.csv: line 2$"
     assert re.search(expected, capsys.readouterr().out, re.MULTILINE)

@@ -112,5 +112,5 @@ def test_what_is_wrong_with_a_path_is_said(place, call, command, word, content):
         put(place / word, content)
     status, _, text = call(command, *words)
     assert status in (1, 2) and "Traceback" not in text
-    last = text.splitlines()[-1]
-    assert last.startswith(f"flatfed {command}: ") or f" {command}: error: argument" in last, text
+    message = [line for line in text.splitlines() if line.startswith(f"flatfed {command}: ")]
+    assert message or f" {command}: error: argument" in text.splitlines()[-1], text

@@ -170,11 +170,10 @@ def test_the_same_inputs_give_the_same_bytes(small_project, name):
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no LaTeX (Debian: apt-get install texlive-latex-recommended)")
 def test_latex_prints_all_tables_and_all_characters_of_labels(tables, tmp_path):
-    """The tables of the small project and the shipped ones at both scales, in one document with booktabs alone."""
+    """The tables of the small project and the shipped ones, in one document with booktabs alone."""
     texts = [path.read_text(encoding="utf-8") for path in tables.glob("*/*.tex")]
-    for scale in ("paper", "preview"):
-        shown = (at_scale.table(EXP, scale, name) for name in EXP.all_at(scale).tables)
-        texts += [latex.render(blocks.typeset(table)) for table in shown]
+    shown = (at_scale.table(EXP, "paper", name) for name in EXP.all_at("paper").tables)
+    texts += [latex.render(blocks.typeset(table)) for table in shown]
     characters = [chr(code) for code in range(0x20, 0x3000) if not UNPRINTABLE.search(chr(code))]
     assert {*"aΑαΔσςϵé…∇"} <= {*characters} and "中" not in characters
     texts += [latex.escape(f"({character})") for character in characters]

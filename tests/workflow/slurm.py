@@ -9,6 +9,7 @@ at a time take turns.
 import contextlib
 import fcntl
 import os
+import random
 import re
 import shutil
 import socket
@@ -26,41 +27,7 @@ CLIENTS = ("sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 
 # No accounting: `squeue` has to tell how jobs ended, so finished ones stay in its memory for an hour. A requeued job
 # waits for cred_expire, 120 s unless said. Jobs of the partition `urgent` put those of `all` back into the queue.
-SLURM_CONF = """{mark}
-ClusterName=one
-SlurmctldHost={node}(127.0.0.1)
-SlurmUser=root
-SlurmdUser=root
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=15
-CredType=cred/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SwitchType=switch/none
-MpiDefault=none
-MailProg=/bin/true
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-ReturnToService=2
-SchedulerType=sched/backfill
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
-MinJobAge=3600
-KillWait=30
-GresTypes=gpu
-NodeName={node} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory} Gres=gpu:1 State=UNKNOWN
-PartitionName=all Nodes={node} Default=YES MaxTime=1-00:00:00 State=UP
-PartitionName=urgent Nodes={node} PriorityTier=10 PreemptMode=OFF MaxTime=10 State=UP
-"""
+SLURM_CONF = Path(__file__).with_name("slurm.conf").read_text(encoding="utf-8")
 GRES_CONF = "{mark}\nAutoDetect=off\nNodeName={node} Name=gpu File=/dev/null\n"
 
 
@@ -143,9 +110,12 @@ def one_node(folder):
 
 
 def free_ports(count):
-    """Return ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Return ports that nobody listens on, below those that the kernel gives to connections meanwhile."""
+    ports = []
+    for port in random.sample(range(20_000, 30_000), 1000):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise OSError("no free port from 20,000 to 30,000")

@@ -31,19 +31,16 @@ def refusal(monkeypatch, *words):
 
 
 @full
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=full)])
-def test_the_run_that_fits_comes_home(tmp_path, monkeypatch, capsys, whole):
-    """Of a packed queue of a quick run and of one that takes hours; ``whole``: for any Python, first three rounds."""
+def test_the_run_that_fits_comes_home(tmp_path, monkeypatch, capsys):
+    """Of a packed queue of a quick run and of one that takes hours."""
     home = Project.copied(tmp_path / "home", parts=(*PARTS, "benchmarks"))
     home.edit_yaml(PROTOCOL, small_analyses)
     queue, measured = home.root / QUEUE, (home.root / QUEUE).with_suffix(".measured.json")
     queue.write_text(f"# two runs\n{LINE}\nfedsmoo-cifar10 {SPLIT} fedsmoo 1  # slow\n")
     slow = {KIND.format("fedsmoo"): {"round": 1000, "start": 1}}
-    known = {} if whole else {KIND.format("fedavg"): {"round": 11, "start": 1}}
-    measured.write_text(json.dumps(slow | known))
-    if not whole:
-        here = f'PYTHONS = ("{sys.version_info.major}.{sys.version_info.minor}",)'
-        home.edit("benchmarks/short_gpu.py", ('PYTHONS = ("3.11", "3.12")', here))
+    measured.write_text(json.dumps(slow | {KIND.format("fedavg"): {"round": 11, "start": 1}}))
+    here = f'PYTHONS = ("{sys.version_info.major}.{sys.version_info.minor}",)'
+    home.edit("benchmarks/short_gpu.py", ('PYTHONS = ("3.11", "3.12")', here))
     home.by_hand(f"benchmarks/short_gpu.sh pack {QUEUE} --scale preview")
 
     host = Project.copied(tmp_path / "host", source=home.root, parts=(*PARTS, "benchmarks", ".short_gpu"))

@@ -23,6 +23,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.data import counting
 from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import ConfigError, DataError
+from flatfed.models import pretrained
 from flatfed.plan import numbers
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.units import plural
@@ -71,6 +72,10 @@ def run(options: argparse.Namespace) -> None:
     _print_refusals(runs.values())
     for name in sorted({run.dataset for run in runs.values()}):
         _print_images(catalog.dataset_spec(name))
+    weights = {run.config.model.weights: run.weights for run in runs.values() if run.weights}
+    for name, file in weights.items():
+        if not Path(file).exists():
+            print(f"warning: weights {name!r}: {pretrained.missing(name, file)}")
     for line in experiment.left_out(scale, experiment.requested):
         print(line)
     if unused := numbers.unused(experiment):

@@ -1,7 +1,8 @@
 """``flatfed schema``.
 
 Writes the JSON schemas of the YAML files for editors: completion and explanation of keys while you type. The first line
-of each file in config names its schema.
+of each file in config names its schema. workflow/schemas has a link to that of config.yaml, which Snakemake's catalogue
+of workflows shows.
 
 example:
   python -m flatfed schema

@@ -10,7 +10,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flatfed.config.datasets import ArrayFile, ImageFolder, Source
 from flatfed.errors import DataError, missing_message, other_form
@@ -146,24 +146,23 @@ def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, 
 
     :raises DataError: as :func:`folder_images`, or the archive cannot be read.
     """
-    counts: Counter[str] = Counter()
     if isinstance(source, ArrayFile):
-        counts.update(f"array {name}" for name in sorted(_arrays(source.path, where) - {*ARRAYS, *DOMAIN_ARRAYS}))
+        return {f"array {name}": 1 for name in sorted({*_arrays(source.path, where)} - {*ARRAYS, *DOMAIN_ARRAYS})}
     if not isinstance(source, ImageFolder):
-        return dict(counts)
+        return {}
+    counts: Counter[str] = Counter()
     root, images = Path(source.path), folder_images(source, domains, where)
     classes = [Path(paths[0]).parent for by_class in images.values() for paths in by_class]
     read = {root, *(root / part for part in images), *classes}
     for folder in (*sorted(read - {*classes}), *classes):
         for entry in _visible(folder):
-            if _is("dir", entry):
-                if folder not in classes and Path(entry.path) in read:
-                    continue
-                names = [name for _, _, below in os.walk(entry.path) for name in below if not name.startswith(".")]
-            else:
-                names = [] if folder in classes and _suffix(entry.name) in IMAGE_SUFFIXES else [entry.name]
-            place = os.path.relpath(entry.path if _is("dir", entry) else folder, root)
-            counts.update(f"{_suffix(name) or 'no suffix'} in {place}" for name in names)
+            if Path(entry.path) in read or (folder in classes and _suffix(entry.name) in IMAGE_SUFFIXES):
+                continue
+            names, place = [entry.name], folder
+            if _is("dir", entry) and not entry.is_symlink():  # a link may lead to a whole disk
+                names, place = [name for _, _, below in os.walk(entry.path) for name in below], entry.path
+            shown = (_suffix(name) or "no suffix" for name in names if not name.startswith("."))
+            counts.update(f"{suffix} in {os.path.relpath(place, root)}" for suffix in shown)
     return dict(counts)
 
 
@@ -183,39 +182,51 @@ def not_read(ignored: Mapping[str, int]) -> str:
     return f"not read: {', '.join(texts)}"
 
 
-def _arrays(path: str, where: str) -> set[str]:
+def _arrays(path: str, where: str) -> list[str]:
     """Return the names of the arrays in an .npz file."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return {name.removesuffix(".npy") for name in archive.namelist()}
+            return [name.removesuffix(".npy") for name in archive.namelist()]
     except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{where}: {path} cannot be read as .npz ({error})") from None
+        raise DataError(f"{where}: {path}: cannot be read as .npz, as numpy.savez writes it ({error})") from None
 
 
-def npz(source: Source, domains: list[str] | None, where: str) -> Counts:
-    """Return the counts of an .npz file in MedMNIST's layout."""
+def read_archive(path: str, where: str) -> dict[str, tuple[list[int], Any]]:
+    """Return part -> (shape [C, H, W], labels (n,) int64) of an .npz file in MedMNIST's layout; images are not read.
+
+    :raises DataError: other or damaged arrays.
+    """
     import numpy as np
 
     from flatfed.data import labels
 
-    path, found, shapes = source.path, {}, []
+    where, held, found = f"{where}: {path}", _arrays(path, where), {}
+    if missing := [name for name in ARRAYS if name not in held]:
+        raise DataError(f"{where}: has no array {', '.join(missing)}; it holds: {', '.join(held)}")
     try:
         with zipfile.ZipFile(path) as archive:
             for part in ("train", "test"):
                 with archive.open(f"{part}_images.npy") as file:
                     np.lib.format.read_magic(file)
-                    shape, _, _ = np.lib.format.read_array_header_1_0(file)
+                    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
                 with archive.open(f"{part}_labels.npy") as file:
                     array = np.lib.format.read_array(file, allow_pickle=False)
-                if len(shape) not in (3, 4):
-                    raise ValueError(f"{part}_images has shape {shape}")
-                found[part] = labels.of_images(array, shape[0], f"{where}: {path}: {part}_labels")
-                shapes.append([shape[3] if len(shape) == 4 else 1, *shape[1:3]])
+                if dtype != np.uint8 or len(shape) not in (3, 4) or shape[3:] not in ((), (1,), (3,)) or not shape[0]:
+                    expected = "uint8 (n, h, w[, c]) with 1 or 3 channels c, and at least one image"
+                    raise DataError(f"{where}: {part}_images is {dtype} of shape {shape}; expected {expected}")
+                labels_of_part = labels.of_images(array, shape[0], f"{where}: {part}_labels")
+                found[part] = [*(shape[3:] or (1,)), *shape[1:3]], labels_of_part
     except UNREADABLE as error:
-        expected = "expected train_images (n, h, w[, c]), train_labels, test_images and test_labels"
-        raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {expected}") from None
-    classes = labels.check(found["train"], found["test"], None, f"{where}: {path}")
-    return Counts(classes, shapes[0], *map(len, found.values()))
+        raise DataError(f"{where}: cannot be read as .npz without pickles ({error})") from None
+    return found
+
+
+def npz(source: Source, domains: list[str] | None, where: str) -> Counts:
+    """Return the counts of an .npz file."""
+    from flatfed.data import labels
+
+    (shape, train), (_, test) = read_archive(source.path, where).values()
+    return Counts(labels.check(train, test, None, f"{where}: {source.path}"), shape, len(train), len(test))
 
 
 #: Kind of source -> its counting function.

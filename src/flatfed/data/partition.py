@@ -192,13 +192,15 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], spec: 
 
 
 def load(path: str | os.PathLike[str]) -> Partition:
-    """Return the partition in ``path``; DataError if it is unreadable or changed."""
+    """Return the partition in ``path``; DataError if it is absent, unreadable or changed."""
     try:
         with np.load(path, allow_pickle=False) as file:
             content = dict(file)
         if content.pop("sha256", None) != digest_arrays(**content):
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
         spec = json.loads(str(content.pop("spec")))
+    except FileNotFoundError:
+        raise DataError(f"{path}: does not exist; build it: snakemake --cores 1 -- {path}") from None
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to rebuild it") from error
     counts, drawn = content.pop("class_counts"), content.pop("client_test", None)

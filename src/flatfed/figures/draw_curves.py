@@ -54,7 +54,8 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
         axis.xaxis.get_major_locator().set_params(integer=True)
         _limit(axis, frame[frame["panel"] == index])
         if len(axes) > 1 and len(set(labels)) == len(labels):  # panels without a common label
-            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.28), "ncols": 2, "fontsize": 7}
+            place = 0.5, -0.28 - 0.12 * across.count("\n")  # under the label of the axis
+            below = {"loc": "upper center", "bbox_to_anchor": place, "ncols": 2, "fontsize": 7}
             axis.legend(handles=palette.entries(look).values(), labels=look["palette"].keys(), **below)
         else:
             entries |= palette.entries(look)

@@ -55,6 +55,7 @@ _CARDS = {
     ),
     "cnn_5x5": Card(4),
     "cnn_tiny": Card(4),
+    "cnn_tiny_bn": Card(4, batch_norm=True),
     "resnet18_bn": Card(8, batch_norm=True),
     "resnet18_gn": Card(
         8,

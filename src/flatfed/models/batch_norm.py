@@ -128,24 +128,31 @@ def leave_out_padding(module: nn.Module) -> None:
         layer.__class__ = type(kind.__name__, (kind, UnpaddedBatchNorm), {})  # a subclass may add to forward
 
 
-def refuse_single_values(module: nn.Module, shape: tuple[int, int, int], images: int, model: str) -> None:
-    """Refuse a batch of ``images`` of ``shape`` (C, H, W) with one value per channel in a layer of ``module``.
+def refuse_single_values(
+    module: nn.Module, shape: tuple[int, int, int], trained: int, evaluated: int, model: str
+) -> None:
+    """Refuse a run in which a layer of ``module`` gets one value per channel, which has no variance.
 
-    ``images``: the smallest batch of a run; ``model``: its model's name.
+    ``shape`` (C, H, W) of an image; ``trained``, ``evaluated``: the smallest batches; ``model``: name in messages.
+    Evaluations need values only in layers without running statistics.
     """
-    if not layers(module):
-        return
-    module = copy.deepcopy(module)
+    named = layers(module)
+    untracked = [name for name, layer in named.items() if layer.running_mean is None]
+    for images, names, what in ((trained, [*named], "batch"), (evaluated, untracked, "batch of an evaluation")):
+        if names and images == 1:  # of more images, a layer gets more values
+            text = f"has one value per channel in the smallest {what}, of 1 image, so no variance"
+            _pass(copy.deepcopy(module), names, torch.zeros(1, *shape), f"model {model}", text)
 
-    def check(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        if inputs[0].numel() == inputs[0].shape[1]:
-            name = next(name for name, other in layers(module).items() if other is layer)
-            raise ConfigError(
-                f"model {model}: layer {name!r} ({type(layer).__name__}) has one value per channel in the smallest "
-                f"batch, of {images} image(s), so no variance; allowed: another `batch_size` or split, or larger images"
-            )
 
-    for layer in layers(module).values():
-        layer.register_forward_pre_hook(check)
+def _pass(module: nn.Module, names: list[str], image: Tensor, model: str, text: str) -> None:
+    """Pass ``image`` (1, C, H, W) through ``module``; ConfigError if one of ``names`` gets one value per channel."""
+    for name in names:
+
+        def check(layer: nn.Module, inputs: tuple[Tensor, ...], name: str = name) -> None:
+            if inputs[0].numel() == inputs[0].shape[1]:
+                where = f"{model}: layer {name!r} ({type(layer).__name__})"
+                raise ConfigError(f"{where} {text}; allowed: another batch size, or larger images")
+
+        module.get_submodule(name).register_forward_pre_hook(check)
     with running_statistics(module), torch.no_grad():
-        module(torch.zeros(images, *shape))
+        module(image)

@@ -40,7 +40,7 @@ def digest(name: str, file: str | os.PathLike[str]) -> str:
 
 
 def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor:
-    """Return the row (parameters,) of ``module`` with the tensors of ``file``.
+    """Return the row (parameters that train,) of ``module`` with the tensors of ``file``; ``module`` gets them, too.
 
     For another number of classes, the last layer (``module.head``) keeps its values of ``row``.
 
@@ -60,9 +60,9 @@ def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor
         key.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3."): value
         for key, value in tensors.items()
     }
-    parts = row.split([parameter.numel() for parameter in module.parameters()])
-    named = zip(module.named_parameters(), parts, strict=True)
-    drawn = {name: part.view_as(parameter) for (name, parameter), part in named}
+    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    parts = row.split([parameter.numel() for parameter in trained.values()])
+    drawn = {name: part.view_as(trained[name]) for name, part in zip(trained, parts, strict=True)}
     head = [name for name in drawn if name.rpartition(".")[0] == getattr(module, "head", None)]
     if any(name in tensors and tensors[name].shape != drawn[name].shape for name in head):
         tensors |= {name: drawn[name] for name in head}

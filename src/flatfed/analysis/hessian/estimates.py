@@ -43,11 +43,6 @@ class MeanEstimate:
     converged: bool
 
 
-def basis_size(count: int) -> int:
-    """Return the number of vectors of a basis for ``count`` eigenvalues, which is ARPACK's default."""
-    return max(2 * count + 1, 20)
-
-
 def top(products: HessianProducts, start: Tensor, count: int, *, tolerance: float, most: int) -> Eigenpairs:
     """Return the ``count`` largest eigenvalues (by value, not by size) with their vectors.
 
@@ -64,22 +59,22 @@ def top(products: HessianProducts, start: Tensor, count: int, *, tolerance: floa
     def product(vector: np.ndarray) -> np.ndarray:
         return products(torch.from_numpy(vector).to(like)[None])[0].double().cpu().numpy()
 
-    def vectors(tolerance: float, restarts: int) -> np.ndarray:
+    def eigenvectors(tolerance: float, restarts: int) -> np.ndarray:
         matrix, first = LinearOperator((size, size), product, dtype=np.float64), start.double().cpu().numpy()
         return eigsh(matrix, count, which="LA", v0=first, ncv=basis, maxiter=restarts, tol=tolerance)[1]
 
-    basis = min(size, basis_size(count), max(count + 1, most - count - 1))
+    basis = min(size, max(2 * count + 1, 20), max(count + 1, most - count - 1))  # ARPACK's default, or what fits
     # The products of a first basis and, at the end, of another one and of the residuals are not those of restarts.
     restarts = (most - 2 * basis - count - 2) // (basis - count)
-    found = np.empty((size, 0))
+    columns = np.empty((size, 0))
     if restarts > 0:
         try:
-            found = vectors(tolerance, restarts)
+            columns = eigenvectors(tolerance, restarts)
         except ArpackNoConvergence as stopped:
-            found = stopped.eigenvectors
-    if not found.size:
-        found = vectors(math.inf, 1)
-    rows = torch.from_numpy(found.T.copy()).to(like.device)
+            columns = stopped.eigenvectors
+    if not columns.size:
+        columns = eigenvectors(math.inf, 1)
+    rows = torch.from_numpy(columns.T.copy()).to(like.device)
     images = products(rows.to(like)).double()
     values = torch.linalg.vecdot(rows, images)
     residuals = (images - values[:, None] * rows).norm(dim=1)

@@ -96,8 +96,7 @@ def simulation(
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.records_steps
     model, initial = initial_model(config, pretrained_file)
-    smallest = int(((np.diff(partition.offsets) - 1) % config.batch_size).min()) + 1
-    batch_norm.refuse_single_values(model, shape, smallest, config.model.name)
+    batch_norm.refuse_single_values(model, shape, *smallest_batches(config, partition), config.model.name)
     if kind.together or precision == "bfloat16":  # torch would take counts of passes in bfloat16, too
         batch_norm.leave_out_padding(model)
     layers.check(model, config.model.name, shape, kind)
@@ -131,6 +130,15 @@ def simulation(
         evaluate = result.evaluate
         evaluate.score = RecordedScore(evaluate.score, record, [evaluate.images, evaluate.train])
     return result
+
+
+def smallest_batches(config: RunConfig, partition: partitions.Partition) -> tuple[int, int]:
+    """Return the images of the smallest batch of local steps and of evaluations."""
+    local, sets, size = np.diff(partition.offsets), config.evaluation.sets, config.evaluation.batch_size
+    evaluated = [len(partition.validation if "validation" in sets else partition.test)]
+    evaluated += [len(partition.indices)] if {"train", "clients"} & {*sets} else []
+    evaluated += local.tolist() if "nodes" in sets else []
+    return min((local - 1) % config.batch_size).item() + 1, min((count - 1) % size + 1 for count in evaluated)
 
 
 def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, weights: Tensor) -> None:
