@@ -143,31 +143,11 @@ def test_in_a_partition_by_hand(name, here, capsys, digits):
 
 
 def test_specifications_of_the_configuration_are_complete(here, digits):
-    """Every dataset, the partition of every run of a table, and every scheme and source."""
+    """Every dataset, scheme and source."""
     for name in EXP.catalog.datasets:
         keys.check_dataset(EXP.catalog.dataset_spec(name).as_written())
-    for scale in plan.SCALES:
-        for table in EXP.all_at(scale).tables:
-            for run in made.table_runs(EXP, scale, table):
-                keys.check_partition({"seed": run.seed, **run.config.partition.as_written()})
     schemes = [*SCHEMES, "domain"]
     for union, kinds in ((Split, schemes), (keys.Partition, schemes), (Source, sources.SOURCES)):
         assert Content(union).json_schema["discriminator"]["mapping"].keys() == {*kinds}
     for scheme in SCHEMES:
         assert cli.main([str(word) for word in partition(scheme, {}, digits, f"{scheme}.npz")]) == 0
-
-
-def test_all_mistakes_are_named_at_once(tmp_path):
-    """A misspelt key is unknown, and the required one is missing."""
-    changes = (
-        ("splits.yaml", "0.1, clients: 100", "0.1, clients: 0"),
-        ("protocols/fedsam-cifar10.yaml", "rounds:", "ruonds:"),
-        ("tables/fedsmoo2023_T1.yaml", " fedsmoo]", " fedsmo]"),
-        ("figures/fedsmoo2023_F4.yaml", "kind: sweep", "kind: sweap"),
-    )
-    made.small(tmp_path, "fedsmoo2023_F4")
-    for change in changes:
-        edit(tmp_path, *change)
-    lines = refusal(plan.load, tmp_path).splitlines()
-    counts = [len([line for line in lines if line.startswith(f"config/{file}: ")]) for file, *_ in changes]
-    assert counts == [1, 2, 1, 1], lines

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad, jvp, vmap
 from torch.nn.functional import cross_entropy
 from torchvision.models import VisionTransformer, resnet18, vit_b_32
 
@@ -15,7 +14,6 @@ from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.errors import ConfigError
 from flatfed.models import user_model
-from samples import sampled
 
 CIFAR = (3, 32, 32)
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
@@ -112,28 +110,6 @@ def test_initial_weights_of_vgg_follow_torchvisions_distributions():
         else:
             expected = 0.01 if value.dim() == 2 else math.sqrt(2 / (value.shape[0] * 9))
             assert value.std().item() == pytest.approx(expected, rel=6 / math.sqrt(value.numel())), name
-
-
-NAMES = sorted(models.names())
-
-
-@pytest.mark.parametrize("name", sampled(NAMES, set(NAMES) - {"vgg11_gn", "resnet18_gn"}))
-def test_vmapped_gradients_equal_a_loop_and_hessians_are_symmetric(name):
-    side = max(16, models.card(name).smallest)
-    model = models.build(name, (3, side, side), 4, SMALL if name == "vit_b32" else {}).double().eval()
-    layout = Layout.of(model)
-    rows = torch.stack([models.initial_weights(model, torch.Generator().manual_seed(k)) for k in (1, 2)]).double()
-    x, y = torch.randn(2, 3, 3, side, side, dtype=torch.float64), torch.tensor([[0, 1, 2], [3, 3, 0]])
-
-    def loss(row, images, labels):
-        return cross_entropy(functional_call(model, layout.views(row), (images,)), labels)
-
-    stacked = vmap(grad(loss))(rows, x, y)
-    for k in range(2):
-        assert (stacked[k] - grad(loss)(rows[k], x[k], y[k])).abs().max() < 1e-12
-    one, other = torch.randn_like(rows)
-    products = [jvp(lambda row: grad(loss)(row, x[0], y[0]), (rows[0],), (vector,))[1] for vector in (one, other)]
-    assert float(one @ products[1]) == pytest.approx(float(other @ products[0]), rel=1e-9) != 0
 
 
 def test_dropout_takes_its_masks_from_outside():

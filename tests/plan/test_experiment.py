@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -19,16 +18,6 @@ from shipped import EXP
 
 T1 = "fedsmoo2023_T1"
 CIFAR10 = "fedsmoo-cifar10"
-
-
-def test_no_two_runs_share_a_folder():
-    seen: dict[str, str] = {}
-    for scale in plan.SCALES:
-        for table in EXP.all_at(scale).tables:
-            for requested in made.table_runs(EXP, scale, table):
-                text = json.dumps(requested.config.as_json(), sort_keys=True, allow_nan=False)
-                assert seen.setdefault(requested.path, text) == text
-    assert len(set(seen.values())) == len(seen)
 
 
 def test_the_second_pass_of_batch_norm_is_in_the_settings_where_it_is_off(tmp_path):

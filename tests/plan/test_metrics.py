@@ -167,22 +167,6 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(run, tmp_
     assert scaled.problems == [f"{paths[0]} is without hessian_scaled_trace; delete it to rebuild it"]
 
 
-def test_an_analysis_of_another_run_or_other_data_is_refused(run, tmp_path):
-    folder = Path(run("x", [0.1, 0.2, 0.3]))
-
-    def cell(own=None, **changed):
-        about = {**(own or {}), "digests": made.digests(**changed)}
-        path = made.written(tmp_path / "hessian.json", made.hessian(1.0, 1.0, **about))
-        return make("hessian_trace", "number", [str(folder)], analyses=[path])
-
-    assert cell().value == 1.0
-    for name in ("dataset", "partition"):
-        with pytest.raises(DataError, match=f"hessian.json: was made with another {name} "):
-            cell(**{name: "f" * 64})
-    with pytest.raises(DataError, match=r"hessian\.json: is of another run: p/s/b/seed1 at paper scale, not p/s/a"):
-        cell({"run": "p/s/b/seed1"})
-
-
 def test_every_metric_can_be_printed():
     stored = {unit.stored for unit in UNITS.values()}
     assert {unit_of(name, relative) for name in METRICS for relative in (None, *RELATIVES)} <= stored

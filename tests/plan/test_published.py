@@ -6,7 +6,6 @@ import functools
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import made
@@ -14,8 +13,7 @@ from flatfed import plan
 from flatfed.data import manifest
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import number, numbers
-from flatfed.runs import landscape_file, store, versions
-from flatfed.runs.landscape_file import Landscape
+from flatfed.runs import store, versions
 from flatfed.runs.paths import Paths
 from flatfed.runs.store import Store
 from repository import ROOT
@@ -57,16 +55,6 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     assert found.shown(ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 
-def test_results_and_forced_runs_go_first(tmp_path):
-    place = Path(experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).path)
-    forced = experiment(tmp_path, SHIPPED, forced=[f"{place}/run.json"])
-    assert "fedavg" not in served(forced) and "fedsmoo" in served(forced)
-    assert not served(experiment(tmp_path, SHIPPED, forced=["train"]))
-    config = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).config
-    made.run(place, {"round": [config.rounds], "test_accuracy": [0.1]}, settings=config.as_json())
-    assert "fedavg" not in served(experiment(tmp_path, SHIPPED))
-
-
 def analysed(root: Path, images: int, name: str, **changes) -> None:
     """Write a published run of FedAvg and its Hessian on ``images`` images."""
     run = experiment(root).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
@@ -91,23 +79,6 @@ def test_a_published_hessian_of_other_settings_does_not_serve(tmp_path, capsys):
     analysed(tmp_path, 4096, "there/all")
     found = experiment(tmp_path, str(tmp_path / "there"))
     assert found.shown(ids, "hessian.json").path == str(tmp_path / "there/all/runs/x")
-
-
-def test_of_several_runs_the_first_that_finished_serves_or_the_one_with_the_analysis(tmp_path):
-    run = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
-    about = {"settings": run.config.as_json(), "dataset_digest": DIGEST, "versions": versions.of_run(run.config)}
-    for place, finished, rounds in (("a", "2026-01-02", 800), ("b", "2026-01-01", 800), ("c", "2025-01-01", 9)):
-        diverged = None if rounds == 800 else rounds
-        lines = {"round": [rounds], "test_accuracy": [0.1]}
-        made.run(tmp_path / place / "runs/x", lines, **about, finished=finished, diverged_at=diverged)
-    (tmp_path / "a/analysis/x").mkdir(parents=True)
-    model = made.landscape_model("fedavg", name=run.name, scale="paper")
-    about = made.landscape_about([model], grid=51, images=4096)
-    grid, values = np.zeros(51), np.zeros((1, 51, 51))
-    landscape_file.write(tmp_path / "a/analysis/x/surface.npz", Landscape(about, grid, grid, values, values))
-    found = experiment(tmp_path, str(tmp_path))
-    assert served(found)["fedavg"].path == str(tmp_path / "b/runs/x")
-    assert found.shown(run.ids, "surface.npz").path == str(tmp_path / "a/runs/x")
 
 
 def test_images_without_the_order_of_published_runs_stop_before_the_first_training(tmp_path):

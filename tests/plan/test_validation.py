@@ -42,7 +42,6 @@ def test_runs_hold_out_images_and_are_evaluated_on_them(tmp_path):
     ("metric", "changes", "words"),
     [
         ("test_accuracy", {}, r"metric 'test_accuracy' needs 'test' among evaluation\.sets .* evaluates validation"),
-        ("last_test_accuracy", {}, "metric 'last_test_accuracy' needs 'test' among"),
         ("validation_accuracy", {"accuracy": "test_accuracy"}, "accuracy: test_accuracy needs 'test' among"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,6 @@ import pytest
 
 import made
 from flatfed import plan
-from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import at_scale
@@ -63,17 +63,6 @@ def line(exp: plan.Experiment, scale: str, counts=None) -> str:
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
-def test_other_numbers_than_declared_are_refused_and_the_data_stay(loaded, tmp_path) -> None:
-    source = images(tmp_path / "part.npz", 60, 20)
-    before = fetched(loaded(source))
-    with pytest.raises(DataError, match="holds 60 training and 20 test images") as error:
-        fetched(loaded({key: source[key] for key in ("source", "path")}))
-    assert "config/datasets.yaml: cifar10, or `images`" in str(error.value)
-    proposed = json.loads(str(error.value).partition("--config 'data=")[2].removesuffix("'"))
-    assert proposed == {"cifar10": source}
-    assert fetched(loaded(source)) == before
-
-
 def test_a_declared_subset_counts_wherever_images_are_counted(loaded, tmp_path) -> None:
     part = loaded(images(tmp_path / "part.npz", 600, 20))
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
@@ -122,19 +111,9 @@ def test_the_images_of_records_are_counted_by_dataset() -> None:
     assert set_up.image_counts([*records, records[0]]) == {"cifar10": {600, 60}, "digits": set()}
 
 
-def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
-    exp = loaded(ARCHIVE)
-    shown = at_scale.table(exp, "paper", *COLUMN)
-    path, (published,) = Path(exp.paths.manifest("cifar10")), manifests.DIGESTS["cifar10"]
-    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
-    one, other = "1" * 64, "2" * 64
-
-    def notes(*digests: str) -> list[str]:
-        records = [record(None, digest=digest) for digest in digests]
-        return set_up.unknown_images(shown.set_ups, [*records, record(None, "mine", "3" * 64)])
-
-    assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
-    for source, expected in (("npz", [one, other]), ("torchvision", [other])):
-        manifests.write(path, manifests.Manifest(**about, source={"source": source}, digest=one, bytes=0))
-        for text, digest in zip(notes(one, other), expected, strict=True):
-            assert f"their digest {digest[:12]} is unknown" in text
+def test_a_table_names_statistics_of_the_first_pass_alone():
+    runs = [EXP.run("paper", "fedsmoo-cifar10", "dir0.6-100", name, 1) for name in ("fedavg", "fedsam")]
+    changed = replace(runs[1], config=runs[1].config.changed(batch_norm_second_pass=False))
+    assert set_up.training([runs[0], changed], {"fedavg": "FedAvg", "fedsam": "FedSAM"}) == [
+        "Local training of FedSAM: running statistics of BatchNorm from the first pass of a step alone."
+    ]

@@ -8,7 +8,7 @@ import torch
 from flatfed import algorithms, cli
 from flatfed.engine import executors
 from flatfed.engine.evaluate import Evaluation
-from flatfed.engine.job import machine, memory
+from flatfed.engine.job import memory
 from flatfed.errors import Shortage
 from flatfed.runs import record as records
 from harness import (
@@ -159,26 +159,6 @@ def test_state_in_a_file_changes_no_byte(tmp_path, name, executor):
     assert advanced(whole, 4) == advanced(run, 4)
     assert torch.equal(run.server["w"], whole.server["w"])
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
-
-
-@pytest.mark.parametrize(
-    ("most", "expected"),
-    [
-        (1 << 25, [(-3, 1 << 30), (-3, 1 << 25), (-1, (1 << 31) - 1)]),  # an older glibc
-        (None, []),  # another C library is left alone
-    ],
-)
-def test_memory_is_kept_where_the_c_library_can(monkeypatch, most, expected):
-    calls = []
-
-    def mallopt(number, value):
-        calls.append((number, value))
-        return int(number != -3 or value <= most)
-
-    library = SimpleNamespace() if most is None else SimpleNamespace(mallopt=mallopt)
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: library)
-    machine.set_up(1)
-    assert calls == expected
 
 
 def test_where_client_state_goes(tmp_path, monkeypatch, capsys):
