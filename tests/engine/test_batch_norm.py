@@ -183,7 +183,8 @@ def test_the_probe_uses_the_servers_statistics_and_changes_nothing(tmp_path, nor
     with torch.no_grad():
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter += 0.1 * gradient / length
-    assert sharpness(run, run.server["w"], index) == pytest.approx(float(loss() - first), rel=1e-6)
+    expected = (loss() - first).item()
+    assert sharpness(run, run.server["w"], index) == pytest.approx(expected, rel=1e-6)
     drift(run, run.sample())
     advanced(run, 1), advanced(other, 1)
     assert_close(run.weights.tensors(run.server["w"][0]), other.weights.tensors(other.server["w"][0]), 0)

@@ -1,19 +1,23 @@
 """Parameters that stay on their client, against a plain loop in float64."""
 
+import re
+
 import pytest
 import torch
 
 from flatfed import algorithms
-from flatfed.algorithms import Algorithm
 from flatfed.algorithms.fedprox import FedProx
 from flatfed.engine.executors import EXECUTORS
 from harness import Reference, advanced, assert_same, description, full_rows, interrupted_job, job, simulation
+from repository import ROOT
 
 HEAD = "dense."
 
 
-class FedPer(Algorithm):
-    local = (f"{HEAD}*",)
+PAGE = (ROOT / "docs/add-an-algorithm.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n([^`]*class FedPer[^`]*)```", PAGE)
+exec(EXAMPLE, example := {})
+FedPer = example["FedPer"]
 
 
 class FedPerProx(FedProx):

@@ -150,7 +150,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("fedrobust", " + shift.view(shape)", "", "the shift is dropped"),
         ("fedrobust", "images + images * scale", "images * scale", "the map begins at zero, not at one"),
         ("fedrobust", "= self.scale_penalty, self.shift_penalty", "= [self.scale_penalty] * 2", "one penalty for both"),
-        ("fedrobust", "w[:, ctx.layout.slices()[FRONT]] = 0", "pass", "the server's model has the clients' mean map"),
         ("engine/simulation", 'rows["local"].copy_(w[:, self.local])', "pass", "the shift is forgotten"),
         (STEP, "d.index_fill(1, self.local, 0)", "d", "the shift's gradient is in the clip's norm"),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -108,3 +109,11 @@ def record(images: dict | None, dataset: str = "cifar10", digest: str = "") -> S
 def test_the_images_of_records_are_counted_by_dataset() -> None:
     records = [record({"train": 500, "test": 100}), record({"train": 50, "test": 10}), record(None, "digits")]
     assert set_up.image_counts([*records, records[0]]) == {"cifar10": {600, 60}, "digits": set()}
+
+
+def test_a_table_names_statistics_of_the_first_pass_alone():
+    runs = [EXP.run("paper", "fedsmoo-cifar10", "dir0.6-100", name, 1) for name in ("fedavg", "fedsam")]
+    changed = replace(runs[1], config=runs[1].config.changed(batch_norm_second_pass=False))
+    assert set_up.training([runs[0], changed], {"fedavg": "FedAvg", "fedsam": "FedSAM"}) == [
+        "Local training of FedSAM: running statistics of BatchNorm from the first pass of a step alone."
+    ]

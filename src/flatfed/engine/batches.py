@@ -71,7 +71,8 @@ def active_clients(spec: SamplingSettings, clients: int, seed: int, round_: int)
     A function of seed and round alone, equal for all algorithms.
 
     Schemes of ``spec``: all; bernoulli (each client with probability ``fraction``, redrawn if nobody is active;
-    official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without replacement; DFedSAM).    """
+    official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without replacement; DFedSAM).
+    """
     scheme, fraction = spec.scheme, float(spec.fraction or 1.0)
     if scheme == "all":
         return np.arange(clients)

@@ -92,13 +92,7 @@ class LocalUpdate:
             g = gradient(w + e)
         hooks.check_gradients(algorithm, len(losses))
         d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
-        if self.local is not None and hooks.overrides(algorithm, "update_local"):
-            local, hook = w[:, self.local], algorithm.update_local
-            moved = hooks.checked(hook, hook(local, d[:, self.local], ctx), local)
-            self.descend(w, d.index_fill(1, self.local, 0), ctx)
-            w[:, self.local] = moved
-        else:
-            self.descend(w, d.contiguous(), ctx)
+        self.move(w, d, ctx)
         return losses[0]
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -111,6 +105,17 @@ class LocalUpdate:
         if batch.buffers is not None:
             batch.buffers.copy_(twice.buffers[:1])
         return losses[:1], gradients[:1]
+
+    def move(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        """Move ``w`` in place along the corrected gradient ``d``: local parameters by a hook of their own, if any."""
+        hook = self.algorithm.update_local
+        if self.local is None or not hooks.overrides(self.algorithm, "update_local"):
+            self.descend(w, d.contiguous(), ctx)
+            return
+        local = w[:, self.local]
+        moved = hooks.checked(hook, hook(local, d[:, self.local], ctx), local)
+        self.descend(w, d.index_fill(1, self.local, 0), ctx)
+        w[:, self.local] = moved
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         """Clip the direction ``d``, add decay and momentum, and move ``w`` in place.

@@ -16,6 +16,7 @@ from flatfed.engine.client_state import ClientState
 from flatfed.engine.job import checkpoint, interruption, progress
 from flatfed.engine.job.checkpoint import Checkpoint, read_manifest
 from flatfed.engine.job.interruption import Stopped
+from flatfed.engine.job.reporter import Reporter
 from flatfed.runs.record import FILES
 from harness import assert_same, at_round, job, needs, sessions, train_command, write_checkpoints, write_problem
 from samples import FEW, full, sampled
@@ -178,6 +179,7 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_
         status = 1
         try:
             sys.stderr = os.fdopen(2, "w", buffering=1)  # the terminal, not pytest's
+            Reporter.interval = Reporter.share = 0.0  # a line per round
             signal.signal(signal.SIGHUP, signal.SIG_IGN if survives else signal.SIG_DFL)
             status = train_command(tmp_path, "out", rounds=100_000)
         finally:

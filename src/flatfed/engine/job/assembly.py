@@ -145,7 +145,7 @@ def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, we
     """Refuse ``algorithm`` with ``clients`` clients and initial ``weights`` (parameters,).
 
     bfloat16 may round the weights by at most four times the perturbation's norm. Up to there, the gradient's change on
-    ResNet-18 keeps a cosine of 0.97 with float32's (benchmarks/perturbation.py).
+    ResNet-18 keeps a cosine of 0.97 with float32's.
     """
     name, split = type(algorithm).__name__, config.split
     if algorithm.central and clients > 1:

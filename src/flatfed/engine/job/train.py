@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from flatfed.engine.job.checkpoint import Checkpoint, Damaged, remove_leftover
 from flatfed.engine.job.machine import bfloat16_units, machine, pick_device, set_up
 from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
-from flatfed.engine.job.reporter import Reporter
+from flatfed.engine.job.reporter import Reporter, say
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.live import LiveWeights
@@ -89,7 +88,7 @@ def train(
     if record := outputs.finished_record(config, since):
         outputs.link()
         remove_leftover(Path(out), record.sessions)
-        print(f"{config.ids.name}: finished already, {record.finished}", file=sys.stderr)
+        say(f"{config.ids.name}: finished already, {record.finished}")
         return True
     checkpoint = Checkpoint(Path(out), identity, config, units)
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
@@ -121,7 +120,7 @@ class Job:
         where = f"{device}, {threads} thread(s), {simulation.executor.name}, {self.start}"
         if simulation.state.home == "file":
             where += f"; client state is in a file in {tempfile.gettempdir()}"
-        print(f"{self.label}: {goal} rounds on {where}", file=sys.stderr)
+        say(f"{self.label}: {goal} rounds on {where}")
         with interruption.signals_noted():
             try:
                 with Reporter(self.label, goal, simulation.round, self.outputs.out) as reporter:
@@ -136,7 +135,7 @@ class Job:
                 self._stop(stopped)
                 raise
         if self.outputs.diverged_at is None:
-            print(f"{self.label}: {time_spent(simulation.clock.seconds)}", file=sys.stderr)
+            say(f"{self.label}: {time_spent(simulation.clock.seconds)}")
         return True
 
     def _train(self, callbacks: list[Callback], goal: int) -> None:
@@ -155,7 +154,7 @@ class Job:
                     line = simulation.advance()
             checks = nullcontext()
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
-                print(f"{self.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
+                say(f"{self.label}: diverged at round {simulation.round}: {line}")
                 outputs.diverged_at = simulation.round
                 break
             with memory.explained(self.device, f"after round {simulation.round}", self.remedies):
@@ -204,4 +203,4 @@ class Job:
         size = self._write_state()
         written = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
         text = f"checkpoint written ({written}), the same command resumes from it"
-        print(f"{self.label}: {cause} after round {self.simulation.round}; {text}", file=sys.stderr)
+        say(f"{self.label}: {cause} after round {self.simulation.round}; {text}")
