@@ -45,16 +45,6 @@ def test_the_commit_is_marked_if_the_sources_differ(copy, monkeypatch):
     assert source_code.commit() is None, "git is not installed"
 
 
-@pytest.mark.parametrize("commits", [["a and changes since", "b"], ["b", "a and changes since"]])
-def test_a_run_of_changed_sources_is_noted(tmp_path, commits):
-    made.run(tmp_path, {"round": [1]}, commit=commits[-1], sessions=[{"commit": commit} for commit in commits])
-    record = records.read(tmp_path / "run.json")
-    assert record.changed_sources == "a and changes since"
-    assert versions.remarks(record) == "sources are a and changes since"
-    plain = record.model_copy(update={"commit": "b", "sessions": []})
-    assert versions.remarks(plain) == ""
-
-
 def test_without_git_a_run_of_other_sources_is_noted(tmp_path):
     """As an edit of a shipped algorithm leaves it. A commit tells more than the digest, which each release changes."""
     present, edited = {"package_digest": source_code.package_digest()}, {"package_digest": "0" * 64}
