@@ -19,8 +19,9 @@ from flatfed.engine.topology import Topology
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.models.batch_norm import UnpaddedBatchNorm
-from flatfed.runs.run_config import RunConfig, TopologySettings
+from flatfed.runs.run_config import TopologySettings
 from harness import Reference, advanced, assert_same, description, interrupted_job, job, needs, simulation
+from plain import Plain, mean
 
 FILE = """
 from torch import nn
@@ -70,61 +71,6 @@ def normed(tmp_path_factory, monkeypatch):
     return write
 
 
-class Plain(Reference):
-    """FedAvg and FedSAM in plain PyTorch: clients load the server's state dict, and the server averages theirs."""
-
-    def __init__(self, folder, spec):
-        super().__init__(folder, spec)
-        self.run = simulation(folder, spec, "sequential")
-        self.module = initial_model(RunConfig(**spec))[0].double().train()
-        self.trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
-
-    def gradients(self, index):
-        return torch.autograd.grad(cross_entropy(self.module(self.x[index]), self.y[index]), self.trained)
-
-    @torch.no_grad()
-    def move(self, rate, gradients):
-        for parameter, gradient in zip(self.trained, gradients, strict=True):
-            parameter -= rate * gradient
-
-    def trained_client(self, state, client, round_):
-        """Return the state dict of ``client`` after a round that begins with ``state``."""
-        self.module.load_state_dict(state)
-        self.run.round = round_
-        rate, name, radius = self.run.learning_rate(), self.spec["update"]["name"], 0.1
-        for index in self.batches(client, round_):
-            gradients = self.gradients(index)
-            if name.endswith("sam"):
-                norm = torch.cat([gradient.flatten() for gradient in gradients]).norm() + 1e-7
-                steps = [radius * gradient / norm for gradient in gradients]
-                self.move(-1, steps)
-                first = {key: value.clone() for key, value in self.module.named_buffers()}
-                gradients = self.gradients(index)
-                if self.spec.get("batch_norm_second_pass") is False:
-                    self.module.load_state_dict(first, strict=False)
-                self.move(1, steps)
-            norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
-            factor, decay = min(1.0, self.spec["clip_norm"] / float(norm + 1e-6)), self.spec["weight_decay"]
-            self.move(rate, [factor * g + decay * p.detach() for g, p in zip(gradients, self.trained, strict=True)])
-        return {key: value.clone() for key, value in self.module.state_dict().items()}
-
-    def served(self, rounds):
-        """Return the server's state dict after ``rounds``."""
-        state = copy.deepcopy(self.module.state_dict())
-        for round_ in range(rounds):
-            self.run.round = round_
-            state = mean([self.trained_client(state, client, round_) for client in self.run.sample().tolist()])
-        return state
-
-
-def mean(states, weights=None):
-    """Return the ``weights`` mean of state dicts; counts of passes are rounded."""
-    weights = torch.from_numpy(np.full(len(states), 1 / len(states)) if weights is None else weights)
-    values = {key: torch.stack([state[key].double() for state in states]) for key in states[0]}
-    means = {key: torch.tensordot(weights, value, 1) for key, value in values.items()}
-    return {key: value.round() if key.endswith("tracked") else value for key, value in means.items()}
-
-
 def assert_close(found, expected, limit):
     assert found.keys() == expected.keys()
     for key, value in expected.items():
@@ -162,14 +108,14 @@ def test_neighbours_mix_statistics_as_models(tmp_path, normed, mix_first):
     run = simulation(tmp_path, spec, "sequential", algorithm=algorithm)
     plain, rounds = Plain(tmp_path, spec), 3
     topology = Topology(TopologySettings(**spec["topology"]), run.client_count, run.seed)
-    states = [copy.deepcopy(plain.module.state_dict()) for _ in range(run.client_count)]
+    states = [copy.deepcopy(plain.server.state_dict()) for _ in range(run.client_count)]
 
     def mixed(states, round_):
         return [mean(states, row) for row in topology.mixing(round_)]
 
     for round_ in range(rounds):
         states = mixed(states, round_) if mix_first else states
-        states = [plain.trained_client(state, client, round_) for client, state in enumerate(states)]
+        states = [plain.client(client, round_, state) for client, state in enumerate(states)]
         states = states if mix_first else mixed(states, round_)
     advanced(run, rounds)
     store, layout = run.state.store, run.weights.buffer_layout

@@ -62,6 +62,16 @@ def test_equals_the_cpu_in_float64(tmp_path, name, changes, rounds, limit, execu
     assert (weights(on_gpu(tmp_path, spec, executor), rounds) - expected).norm() < limit * expected.norm()
 
 
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", ["fedsam", "mimelite", "dfedsam"])
+def test_batch_norm_equals_the_cpu_in_float64(tmp_path, name, executor):
+    """Weights and running statistics."""
+    write_problem(tmp_path)
+    spec = description(name, **needs(name), model={"name": "cnn_tiny_bn", "options": {}}, batch_size=7)
+    expected = weights(simulation(tmp_path, spec, "sequential"), 3)
+    assert (weights(on_gpu(tmp_path, spec, executor), 3) - expected).norm() < 1e-11 * expected.norm()
+
+
 @NAMES
 @EXECUTORS
 def test_same_seed_same_bytes_in_float32(tmp_path, name, executor):

@@ -25,6 +25,7 @@ from flatfed.models.user_model import mixing_layer
 from flatfed.runs import record as records
 from flatfed.runs.run_config import RunConfig
 from harness import DROPOUT, Reference, advanced, assert_same, description, interrupted_job, job, lines, simulation
+from plain import Plain
 from samples import sampled
 
 SHAPE = (1, 8, 8)
@@ -109,34 +110,6 @@ def own(tmp_path_factory, monkeypatch):
     return write
 
 
-def plain_fedavg(folder, spec, rounds: int) -> dict[str, torch.Tensor]:
-    """Return the state dict after ``rounds`` of FedAvg in plain PyTorch, with the engine's batches and samples."""
-    run, problem = simulation(folder, spec, "sequential"), Reference(folder, description("fedavg"))
-    module = initial_model(RunConfig(**spec))[0].double()
-    module.train()
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    for round_ in range(rounds):
-        before = [parameter.detach().clone() for parameter in trained]
-        ends = []
-        run.round = round_
-        clients, rate = run.sample(), run.learning_rate()
-        for client in map(int, clients):
-            with torch.no_grad():
-                torch._foreach_copy_(trained, before)
-            for index in problem.batches(client, round_):
-                loss = cross_entropy(module(problem.x[index]), problem.y[index])
-                gradients = torch.autograd.grad(loss, trained)
-                norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
-                factor = min(1.0, float(spec["clip_norm"] / (norm + 1e-6)))
-                with torch.no_grad():
-                    for parameter, gradient in zip(trained, gradients, strict=True):
-                        parameter -= rate * (factor * gradient + spec["weight_decay"] * parameter)
-            ends.append([parameter.detach().clone() for parameter in trained])
-        with torch.no_grad():
-            torch._foreach_copy_(trained, [torch.stack(values).mean(dim=0) for values in zip(*ends, strict=True)])
-    return module.state_dict()
-
-
 TRAINED = [name for name in MODULES if name != "tracked"]  # its training: tests/engine/test_batch_norm.py
 EXECUTORS = [(name, executor) for name in TRAINED for executor in ("sequential", "stacked", "products")]
 EXECUTORS.remove(("normed", "products"))  # refused by name
@@ -150,7 +123,7 @@ def test_a_model_trains_as_in_plain_pytorch(tmp_path, own, case):
     spec = description("fedavg", **own(name))
     run = simulation(tmp_path, spec, executor)
     advanced(run, 3)
-    expected, found = plain_fedavg(tmp_path, spec, 3), run.weights.tensors(run.server["w"][0])
+    expected, found = Plain(tmp_path, spec).served(3), run.weights.tensors(run.server["w"][0])
     assert found.keys() == expected.keys()
     for tensor in expected:
         assert (found[tensor] - expected[tensor]).abs().max() < 1e-10, tensor
@@ -336,5 +309,5 @@ def test_layers_of_convolutions_that_are_frozen_or_tied_keep_their_taps(tmp_path
         spec = description("fedavg", **own(name, constructor.replace("LINE", line), forward))
         run = simulation(tmp_path, spec, "products")
         advanced(run, 1)
-        expected, found = plain_fedavg(tmp_path, spec, 1), run.weights.tensors(run.server["w"][0])
+        expected, found = Plain(tmp_path, spec).served(1), run.weights.tensors(run.server["w"][0])
         assert all((found[tensor] - expected[tensor]).abs().max() < 1e-10 for tensor in expected)
