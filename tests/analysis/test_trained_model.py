@@ -67,7 +67,6 @@ MODEL, RECORD = Path("run/model.safetensors"), Path("run/run.json")
     ("change", "message"),
     [
         (weights_changed(lambda tensors: tensors.pop("conv1.bias")), r"safetensors: does not fit.*Missing key.*conv1"),
-        (weights_changed(lambda tensors: tensors.update(extra=torch.ones(1))), r"Unexpected key.*extra"),
         (weights_changed(lambda tensors: tensors.update({"dense.weight": WIDE})), r"dense.weight: .*\[3, 5\].*\[3, 64"),
         (lambda: (MODEL.write_bytes(b"x" * 99), recorded("run")), r"model.safetensors: cannot be read as a model"),
         (MODEL.unlink, r"model.safetensors: cannot be read"),
@@ -76,7 +75,6 @@ MODEL, RECORD = Path("run/model.safetensors"), Path("run/run.json")
         (record_changed(lambda record: record.update(dataset_digest=OTHER)), "not the dataset of .*made with 00000000"),
         (record_changed(lambda record: record.update(partition_digest=OTHER)), "not the partition of .*made with 0000"),
         (record_changed(lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
-        (record_changed(lambda record: record["description"].pop("model")), "key 'model' is missing"),
     ],
 )
 def test_runs_that_cannot_be_analysed(problem, change, message):
@@ -114,16 +112,12 @@ def test_a_partition_without_test_images(problem):
     [
         ("hessian --out h.npz", "'h.npz': expected a file that ends in .json"),
         ("hessian --out h.json --images 0", "'0': expected a whole number above 0"),
-        ("hessian --out h.json --vectors 1", "'1': expected a whole number above 1"),
-        ("hessian --out h.json --seed -1", "'-1': expected a whole number from 0 to"),
         ("hessian --out h.json --residual nan", "'nan': expected a number from 0 to 1"),
         ("hessian --out h.json --top 1443", "top: 1443 eigenvalues: expected fewer than its model's 1443 parameters"),
         ("surface --out s.png", "'s.png': expected a file that ends in .npz"),
         ("surface --out s.npz --set trian", "unknown value 'trian'; did you mean 'train'"),
         ("surface --out s.npz --grid 1", "grid: 1 points: expected an odd number from 3"),
-        ("surface --out s.npz --grid 10", "grid: 10 points: expected an odd number from 3"),
         ("surface --out s.npz --range 0", "range: 0.0: expected a finite number, more than 0"),
-        ("surface --out s.npz --range nan", "range: nan: expected"),
     ],
 )
 def test_the_command_line_refuses(problem, words, message, capsys):

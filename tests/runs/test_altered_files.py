@@ -165,10 +165,7 @@ UNREADABLE, REBUILD = "; delete the folder to fetch it again", "delete it to reb
 #: Alteration -> (the function that makes it, message, readers that refuse).
 ALTERATIONS = {
     "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, report, rerun)),
-    "cut metrics": (lambda: cut(METRICS), METRICS_NOT_WRITTEN, (cell,)),
-    "swapped metrics": (lambda: copied(OTHER / "metrics.csv", METRICS), METRICS_NOT_WRITTEN, (rerun,)),
     "edited record": (edit_record, CHANGED, (cell, report, surface, hessian)),
-    "cut record": (lambda: cut(RECORD), NO_RECORD, (report,)),
     "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, report)),
     "swapped model": (lambda: copied(OTHER / "model.safetensors", MODEL), MODEL_NOT_WRITTEN, (surface,)),
     "cut model": (lambda: cut(MODEL), MODEL_NOT_WRITTEN, (hessian,)),
@@ -180,9 +177,7 @@ ALTERATIONS = {
     "data without partition": (lambda: copied("elsewhere/data", Path("data")), "made from other data", (train,)),
     "edited image": (lambda: flip(IMAGES), ARRAYS, (train, surface)),
     "cut images": (lambda: cut(IMAGES), UNREADABLE, (train,)),
-    "no images": (lambda: IMAGES.unlink(), UNREADABLE, (train,)),
     "edited label": (lambda: flip(LABELS), ARRAYS, (train, hessian)),
-    "cut labels": (lambda: cut(LABELS), UNREADABLE, (train,)),
     "edited digest of data": (lambda: edit_manifest(digest="0" * 64), MANIFEST_CHANGED, (train,)),
     "edited counts of data": (lambda: edit_manifest(train=40, test=29), MANIFEST_CHANGED, (train, deal, hessian)),
     "cut manifest": (lambda: cut(MANIFEST), UNREADABLE, (train,)),

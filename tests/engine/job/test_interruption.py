@@ -169,7 +169,7 @@ def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):
     interruption.check()
 
 
-@pytest.mark.parametrize("survives", [False, True], ids=["closed", "nohup"])
+@pytest.mark.parametrize("survives", [False, pytest.param(True, marks=full)], ids=["closed", "nohup"])
 def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_path, survives):
     """A training that leads the session of its terminal, which closes after its first rounds."""
     write_problem(tmp_path)
