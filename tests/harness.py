@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -109,6 +110,13 @@ def advanced(run: Simulation, rounds: int) -> list[dict[str, float] | None]:
     """Let ``run`` go on for so many ``rounds``; return their numbers without seconds, None if not evaluated."""
     rows = [run.advance() for _ in range(rounds)]
     return [row and {key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def with_gradients(run: Simulation, gradients: Callable) -> None:
+    """Let the local steps of ``run`` take losses and gradients from ``gradients(w, batch)``."""
+    kind, executor = type(run.executor), copy.copy(run.executor)
+    executor.__class__ = type(kind.__name__, (kind,), {"__call__": lambda self, *arguments: gradients(*arguments)})
+    run.local_update.plain.executor = executor
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:

@@ -9,7 +9,7 @@ from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import advanced, description, interrupted_job, job, needs, simulation
+from harness import advanced, description, interrupted_job, job, needs, simulation, with_gradients
 from samples import sampled
 
 
@@ -35,14 +35,14 @@ def test_nothing_but_gradients_is_rounded(tmp_path, name, executor):
     """Given the gradients of bfloat16, a run in float64 makes the same models and state, but for float32's digits."""
     coarse = simulation(tmp_path, description(name, precision="bfloat16"), executor)
     exact = simulation(tmp_path, description(name), executor)
-    step, kept = coarse.local_update.plain.losses_and_gradients, []
+    kept = []
 
     def keep(w, batch):
-        kept.append(step(w, batch))
+        kept.append(coarse.executor(w, batch))
         return tuple(values.clone() for values in kept[-1])
 
-    coarse.local_update.plain.losses_and_gradients = keep
-    exact.local_update.plain.losses_and_gradients = lambda w, batch: tuple(v.double() for v in kept.pop(0))
+    with_gradients(coarse, keep)
+    with_gradients(exact, lambda w, batch: tuple(v.double() for v in kept.pop(0)))
     advanced(coarse, 2)
     advanced(exact, 2)
     assert not kept

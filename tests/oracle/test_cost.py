@@ -15,7 +15,7 @@ import torch
 from test_second_implementation import CASES
 
 from flatfed import algorithms
-from harness import description, needs, simulation, sizes, write_problem
+from harness import description, needs, simulation, sizes, with_gradients, write_problem
 from repository import ROOT
 from samples import ALGORITHMS, sampled
 
@@ -59,7 +59,7 @@ class Counted:
         self.seen, self.sent, self.trained = {"server": set(), "client": set(), "scratch": set()}, 0, []
         for hook in HOOKS:
             setattr(run.algorithm, hook, self.watched(getattr(run.algorithm, hook), hook))
-        step = run.local_update.losses_and_gradients = Mock(wraps=run.local_update.losses_and_gradients)
+        with_gradients(run, step := Mock(wraps=run.executor))
         passes = run.full_gradient = Mock(wraps=run.full_gradient)
         gossip = Mock()
         if run.topology is not None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context, no_draws
@@ -77,7 +76,7 @@ class LocalUpdate:
             versions, passed = batch.versions(), batch
             if losses and batch.buffers is not None and self.config.batch_norm_second_pass is False:
                 passed = replace(batch, buffers=batch.buffers.clone())
-            loss, gradients = self.losses_and_gradients(w, passed)
+            loss, gradients = self.executor(w, passed)
             if versions != batch.versions():
                 hooks.refuse_changed_batch(algorithm)
             losses.append(loss)
@@ -94,17 +93,6 @@ class LocalUpdate:
         d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
         self.move(w, d, ctx)
         return losses[0]
-
-    def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return losses (rows,) and gradients (rows, parameters); a row's do not depend on the number of rows."""
-        if not self.executor.together or len(w) > 1 or w.device.type != "cpu":
-            return self.executor(w, batch)
-        # For a single row, libraries use other kernels on a CPU, which round differently.
-        twice = Batch(**tree_map(lambda values: torch.cat([values, values]), batch.parts))
-        losses, gradients = self.executor(torch.cat([w, w]), twice)
-        if batch.buffers is not None:
-            batch.buffers.copy_(twice.buffers[:1])
-        return losses[:1], gradients[:1]
 
     def move(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         """Move ``w`` in place along the corrected gradient ``d``: local parameters by a hook of their own, if any."""
