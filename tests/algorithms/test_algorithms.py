@@ -165,3 +165,11 @@ def test_declarations_without_effect_are_named(outside, monkeypatch, text):
 
 def test_no_shipped_algorithm_declares_anything_without_effect():
     assert {name: texts for name in algorithms.names() if (texts := algorithms.remarks(name))} == {}
+
+
+@pytest.mark.parametrize(("value", "message"), [(0, "at least 1"), (21, "at most 20"), (2.0, "2.0 is not a whole")])
+def test_a_whole_number_outside_its_bounds_is_refused(value, message):
+    window = algorithms.Whole(5, "rounds of the window", minimum=1, maximum=20)
+    assert window.check(20, "mine: window") == 20
+    with pytest.raises(ConfigError, match=f"^mine: window: .*{message}"):
+        window.check(value, "mine: window")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -54,15 +54,15 @@ class Layout:
         parts = zip(self.names, self.sizes, accumulate(self.sizes), strict=True)
         return {name: slice(end - size, end) for name, size, end in parts}
 
-    def matching(self, patterns: Iterable[str]) -> list[str]:
-        """Return the names that match one of ``patterns``, such as ``head.*``.
+    def matching(self, patterns: Sequence[str]) -> list[str]:
+        """Return the names that match one of ``patterns``, such as ``head.*``; models differ in their names.
 
-        :raises ConfigError: a pattern matches no name.
+        :raises ConfigError: no pattern matches a name.
         """
-        matches = {pattern: fnmatch.filter(self.names, pattern) for pattern in patterns}
-        for pattern in (pattern for pattern, names in matches.items() if not names):
-            raise ConfigError(unknown("parameter", pattern, self.names, "local of the algorithm"))
-        return list(dict.fromkeys(name for names in matches.values() for name in names))
+        names = [name for name in self.names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        if patterns and not names:
+            raise ConfigError(unknown("parameter", patterns[0], self.names, "local of the algorithm"))
+        return names
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> view of the flat ``row`` (..., parameters) in the tensor's shape (..., *shape).

@@ -44,13 +44,16 @@ class Whole:
     default: int
     doc: str
     minimum: int
+    maximum: int | None = None
 
     def check(self, value: Any, where: str) -> int:
-        """Return ``value``; ConfigError if it is no integer within the bound."""
+        """Return ``value``; ConfigError if it is no integer within the bounds."""
         if isinstance(value, bool) or not isinstance(value, int):
             raise ConfigError(f"{where}: {value!r} is not a whole number")
         if value < self.minimum:
             raise ConfigError(f"{where}: {value} must be at least {self.minimum}")
+        if self.maximum is not None and value > self.maximum:
+            raise ConfigError(f"{where}: {value} must be at most {self.maximum}")
         return value
 
 

@@ -96,7 +96,7 @@ class Headed(Scaffold):
 
 
 class Misnamed(Algorithm):
-    local = ("conv1.*", "head.*")
+    local = ("head.*", "top.*")
 
 
 class Unfounded(Algorithm):
