@@ -1,5 +1,7 @@
 """The reports of a training: lines in its log, at sensible intervals, and its state in its folder."""
 
+import io
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -57,3 +59,14 @@ def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
         rounds(report, clock, range(1, number + 1), seconds)
     output = capsys.readouterr().err.splitlines()
     assert len(output) == lines and output[-1].startswith(f"a: round {number}/{number}  ")
+
+
+def test_a_terminal_has_a_bar(tmp_path, clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    stream.isatty = lambda: True
+    with Reporter("protocol/split/fedavg/seed1", 3, 0, tmp_path) as report:
+        rounds(report, clock, [1, 2, 3], 1.0)
+    *bars, cleared, end = stream.getvalue().split("\r")
+    assert bars[3].startswith("protocol/split/fedavg/seed1  67%|") and not cleared.strip()
+    assert end == "protocol/split/fedavg/seed1: round 3/3  test accuracy 61.20 %  1 s a round  0 s left\n"

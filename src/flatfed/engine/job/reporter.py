@@ -7,8 +7,10 @@ import errno
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.progress import PROGRESS_FILE, Progress
@@ -25,10 +27,23 @@ def say(text: str) -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
+def _bar(label: str, rounds: int, done: int) -> Any:
+    """Return a bar of tqdm on a terminal; None elsewhere, or without tqdm, which a host that only trains may lack."""
+    if sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            from tqdm import tqdm
+
+            tqdm.set_lock(threading.RLock())  # the default lock starts a process
+            tqdm.monitor_interval = 0  # no thread
+            form = "{desc} {percentage:3.0f}%|{bar}|{postfix}"
+            return tqdm(total=rounds, initial=done, desc=label, bar_format=form, dynamic_ncols=True, leave=False)
+    return None
+
+
 class Reporter(Callback):
     """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
 
-    A line every 15 s, later each time 2 % of the run's time pass.
+    A terminal has a bar. A log has a line every 15 s, later each time 2 % of the run's time pass.
     """
 
     interval = 15.0  # least seconds between two lines of a log
@@ -40,6 +55,7 @@ class Reporter(Callback):
         self.first = done
         self.began = time.monotonic()
         self.logged = self.noted = float("-inf")
+        self.bar = _bar(label, rounds, done)
         self.progress = Progress(run=label, round=done, rounds=rounds, pace=None, accuracy=None, unseen=None)
 
     def __enter__(self) -> Reporter:
@@ -47,6 +63,10 @@ class Reporter(Callback):
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            with contextlib.suppress(OSError):
+                self.bar.close()
+            say(f"{self.progress.run}: {self.progress}")
         with contextlib.suppress(OSError):
             (self.folder / PROGRESS_FILE).unlink()
 
@@ -60,7 +80,11 @@ class Reporter(Callback):
         if now - self.noted >= self.pulse:
             self.noted = now
             self._note()
-        if done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
+        if self.bar is not None:
+            self.bar.n = done
+            with contextlib.suppress(OSError):  # a closed terminal
+                self.bar.set_postfix_str(str(progress).removeprefix("round "))
+        elif done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
             self.logged = now
             say(f"{progress.run}: {progress}")
 
