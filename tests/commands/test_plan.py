@@ -57,19 +57,21 @@ def record(run, seconds: float, **changes) -> None:
 
 
 def test_published_runs_count_where_none_is_here(plan):
-    """Also an unfinished one: its seconds per round are those of 800 rounds. Those of another device are left out."""
+    """Also an unfinished one: its seconds per round are those of 800 rounds. Each device has its own hours."""
     settings = run("fedavg").config.as_json()
     about = {"device": "cpu", "host": {"gpu": None, "processor": "a CPU"}, "peak_memory_bytes": 5 * 10**6}
-    for name, place in {"p": {"seconds": 40.0}, "q": {"seconds": 1.0, "device": "cuda"}}.items():
+    gpu = {"seconds": 1.0, "device": "cuda", "host": {"gpu": "a GPU", "processor": "a CPU"}}
+    for name, place in {"p": {"seconds": 40.0}, "q": gpu}.items():
         made.so_far(f"published/{name}/runs/s/a/seed1", {"round": [10]}, settings=settings, **{**about, **place})
     forecast, out, _ = plan()
-    assert forecast["total"]["hours"] * 3600 == pytest.approx(32 * 800 * 4.0)
+    assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(32 * 800 * 4.0)
+    assert forecast["total"]["GPU hours"] * 3600 == pytest.approx(32 * 800 * 0.1)
     assert (forecast["total"]["memory"], forecast["total"]["unknown"]) == (5 * 10**6, 0)
-    assert out.endswith("paper scale, cpu: by a CPU (published)\n")
+    assert out.endswith("paper scale, cpu: by a CPU (published), a GPU (published)\n")
     record(run("fedavg", 2), 1.0)
     Path("published/p/runs/s/a/seed1/run.so-far.json").write_text("{}")
     forecast, _, err = plan()
-    assert forecast["total"]["hours"] * 3600 == pytest.approx(31 * 800 * 1.0), "a run here goes before"
+    assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(31 * 800 * 1.0), "a run here goes before"
     assert "run.so-far.json: not the record of a run" in err
 
 
@@ -90,10 +92,10 @@ def test_a_plan_by_hand(plan):
     total = forecast["total"]
     # FedCM's took 3 s a round, FedAvg's 1 s; the other rows get the mean of the three.
     by_hand = 800 * (2 * 1.0 + 4 * 3.0 + 22 * (1.0 + 1.0 + 3.0) / 3)
-    assert total["hours"] * 3600 == pytest.approx(by_hand) and total["unknown"] == 0
+    assert total["CPU hours"] * 3600 == pytest.approx(by_hand) and total["unknown"] == 0
     assert total["disk"] == 32 * 4 * 11_181_642 and total["memory"] == 4_000_000, "FedCM's"
     head, *_, shown, _ = (re.split(r"\s{2,}", line)[1:] for line in out.splitlines())
-    expected = {"finished": "4", "missing": "26", "hours": f"{by_hand / 3600:.2f}", "memory": "4.0 MB"}
+    expected = {"finished": "4", "missing": "26", "CPU hours": f"{by_hand / 3600:.2f}", "memory": "4.0 MB"}
     assert dict(zip(head, shown, strict=True)).items() >= expected.items()
 
 

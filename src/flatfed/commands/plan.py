@@ -2,11 +2,12 @@
 
 Prints a line for each table and figure (with the columns of config.yaml; one line if they share a name) and for their
 total: shared runs count once.
-Hours (sum) and memory (per job) are those of unfinished runs, measured for finished runs here, else for published runs.
+Hours (sum, on a CPU and on a GPU) and memory (per job) are those of unfinished runs, measured for finished runs here,
+else for published runs.
   begun     has a checkpoint or an unfinished record; it will resume
   stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
-  unknown   without a measurement of its protocol; not in the hours
+  unknown   without a measurement of its protocol on the device of config.yaml; not in its hours
   disk      of the models of all runs
 
 example:
@@ -37,7 +38,8 @@ PUBLISHED = configuration.HOME / "results/published"
 
 #: Columns of numbers of runs, and of all numbers of runs: their sum or, as jobs share no memory, the largest.
 COUNTS = ("runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
-COSTS = {**dict.fromkeys((*COUNTS, "hours", "disk"), "sum"), "memory": "max", "GPU memory": "max"}
+HOURS = {"cpu": "CPU hours", "cuda": "GPU hours"}
+COSTS = {**dict.fromkeys((*COUNTS, *HOURS.values(), "disk"), "sum"), "memory": "max", "GPU memory": "max"}
 
 FLOAT = 4  # bytes
 
@@ -54,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     plan, basis = forecast(options)
     texts = dict.fromkeys(("cells", *COUNTS), " {:.0f}".format)
     texts |= dict.fromkeys(("disk", "memory", "GPU memory"), lambda size: f" {in_units(size)}" if size else "-")
-    texts["hours"] = lambda hours: f" {hours:,.2f}" if hours else "-"
+    texts |= dict.fromkeys(HOURS.values(), lambda hours: f" {hours:,.2f}" if hours else "-")
     print(plan.to_string(formatters=texts, header=[f" {name}" for name in plan]))
     print(basis)
 
@@ -68,11 +70,11 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     scale, device = options.scale or experiment.scale_of(options.tables), gpus.resolve(experiment.request.device)
     of_names = runs_by_name(experiment, scale, requested(experiment, scale, options))
     store = Store([f"{experiment.paths.results}/{scale}/runs", PUBLISHED], alone=True, so_far=True)
-    measured = measurements(store, scale, device)
+    measured = measurements(store, scale)
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent]), end="", file=sys.stderr)
     near = {path: nearest(run, measured) for _, runs in of_names.values() for path, run in runs.items()}
-    costs = {path: run_costs(run, near[path]) for _, runs in of_names.values() for path, run in runs.items()}
+    costs = {path: run_costs(run, near[path], device) for _, runs in of_names.values() for path, run in runs.items()}
     by_run = pd.DataFrame.from_dict(costs, "index", float, list(COSTS))
     rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
     rows["total"] = {"cells": sum(cells for cells, _ in of_names.values()), **by_run.agg(COSTS)}
@@ -89,17 +91,17 @@ def runs_by_name(experiment: Experiment, scale: str, shown: Requested) -> dict[s
     return {name: (len(by_cell(of_table)), runs_of(of_table) | drawn) for name, (of_table, drawn) in parts.items()}
 
 
-def run_costs(run: Run, near: pd.DataFrame) -> dict[str, float]:
-    """Return the ``COSTS`` of a ``run``, by the measurements ``near`` if it is unfinished."""
+def run_costs(run: Run, near: pd.DataFrame, device: str) -> dict[str, float]:
+    """Return the ``COSTS`` of a ``run`` on ``device``, by the measurements ``near`` if it is unfinished."""
     present, data, model = state(run), run.config.dataset, run.config.model
     built = [model.name, data.shape, data.classes, model.options]
     costs = {"runs": 1, present: 1, "disk": FLOAT * _parameters(json.dumps(built, sort_keys=True))}
     if present == "finished":
         return costs
-    if near.empty:
-        return {**costs, "unknown": 1}
-    hours = run.config.rounds * near["seconds"].mean() / 3600
-    return {**costs, "hours": hours, **near[["memory", "GPU memory"]].max()}
+    hours = near.groupby("device")["seconds"].mean() * run.config.rounds / 3600
+    costs |= hours.rename(HOURS)
+    here = near[near["device"] == device]
+    return {**costs, "unknown": 1} if here.empty else {**costs, **here[["memory", "GPU memory"]].max()}
 
 
 @functools.cache
@@ -126,10 +128,11 @@ def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -
     return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])
 
 
-def measurements(store: Store, scale: str, device: str) -> pd.DataFrame:
-    """Return seconds per round and peak memory in bytes of the runs at a ``scale`` on a ``device``."""
+def measurements(store: Store, scale: str) -> pd.DataFrame:
+    """Return device, seconds per round and peak memory in bytes of the runs at a ``scale``."""
     rows = [
         {
+            "device": record.device,
             "protocol": record.config.protocol,
             "algorithm": record.config.update.name,
             "seconds": record.seconds / record.rounds_done,
@@ -141,15 +144,17 @@ def measurements(store: Store, scale: str, device: str) -> pd.DataFrame:
         for folder, record in store.records.items()
         # NaN may be slow
         if record.diverged_at is None and record.rounds_done and record.seconds and record.host
-        if (record.device, record.config.scale) == (device, scale)
+        if record.config.scale == scale
     ]
-    columns = ["protocol", "algorithm", "seconds", "memory", "GPU memory", "published", "machine"]
+    columns = ["device", "protocol", "algorithm", "seconds", "memory", "GPU memory", "published", "machine"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def nearest(run: Run, measured: pd.DataFrame) -> pd.DataFrame:
-    """Return the measurements of the protocol of ``run``: if possible of its algorithm, and of runs here."""
-    near = measured[measured["protocol"] == run.protocol]
-    for similar in (near["algorithm"] == run.config.update.name, ~near["published"]):
-        near = near[similar.loc[near.index]] if similar.loc[near.index].any() else near
-    return near
+    """Return the measurements of the protocol of ``run``: on each device if possible of its algorithm, and here."""
+    of_protocol, devices = measured[measured["protocol"] == run.protocol], []
+    for _, near in of_protocol.groupby("device"):
+        for similar in (near["algorithm"] == run.config.update.name, ~near["published"]):
+            near = near[similar.loc[near.index]] if similar.loc[near.index].any() else near
+        devices.append(near)
+    return pd.concat(devices) if devices else of_protocol
