@@ -266,7 +266,7 @@ def page(results: Results, name: str = "results") -> str:
     template = Template((ROOT / f"studies/{name}.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
     return template.render(
         results=results, column=COLUMN, older=OLDER, rows=ROWS, names=NAMES, targets=TARGETS, numbers=[None, *TARGETS],
-        root=ROOT, rounding=ROUNDING, text=text, printed=printed, agreement=agreement,
+        root=ROOT, text=text, printed=printed, agreement=agreement,
     )  # fmt: skip
 
 

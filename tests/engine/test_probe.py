@@ -66,6 +66,16 @@ def test_sharpness_is_the_rise_of_the_loss_one_step_uphill(tmp_path):
     assert mean > probe.measures[0]["sharpness"] > 0
 
 
+def test_sharpness_is_of_the_models_weights_alone(tmp_path):
+    """FedRobust's map in front of the model is zero at first: the initial model has the sharpness of FedAvg's."""
+    measured = []
+    for name in ("fedavg", "fedrobust"):
+        run, probe = with_probe(tmp_path, description(name))
+        probe.before_round(run, run.sample())
+        measured.append([probe.measures[0][key] for key in ("sharpness", "m_sharpness")])
+    assert measured[0] == pytest.approx(measured[1], rel=1e-12)
+
+
 def unit(vector: torch.Tensor, epsilon: float = 0.0) -> torch.Tensor:
     return vector / (vector.norm() + epsilon)
 

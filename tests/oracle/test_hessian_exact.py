@@ -131,6 +131,7 @@ def with_copies(copies: int) -> torch.Tensor:
 MATRICES = {
     **{"three": (MATRIX, 3), "half": (MATRIX, SIZE // 2), "all but one": (MATRIX, SIZE - 1)},
     "identity": (3 * torch.eye(SIZE).double(), 5),
+    "zero": (torch.zeros(SIZE, SIZE).double(), 3),
     "rank one": (torch.ones(SIZE, SIZE).double(), 5),
     **{f"{copies} copies": (with_copies(copies), 5) for copies in (2, 3)},
 }
@@ -156,6 +157,13 @@ def test_the_largest_eigenvalue_at_a_loose_tolerance(copies):
         found = largest(Exact(with_copies(copies)), 5, seed=seed)
         assert found.converged and float(found.values[0]) == pytest.approx(3.0, rel=1e-3)
         assert (found.values <= 3.0 + 1e-9).all()
+
+
+def test_products_that_leave_a_small_subspace_repeat_bit_for_bit():
+    """ARPACK then draws a vector."""
+    matrix = torch.diag(torch.tensor([3.0, 2.0] + [0.0] * (SIZE - 2))).double()
+    first, again = (largest(Exact(matrix), 4).vectors for _ in range(2))
+    assert torch.equal(first, again)
 
 
 def test_the_stopping_rule_of_eigenvalues():

@@ -73,12 +73,14 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     measured = measurements(store, scale)
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent]), end="", file=sys.stderr)
-    near = {path: nearest(run, measured) for _, runs in of_names.values() for path, run in runs.items()}
-    costs = {path: run_costs(run, near[path], device) for _, runs in of_names.values() for path, run in runs.items()}
+    every = {path: run for _, runs in of_names.values() for path, run in runs.items()}
+    near = {kind: nearest(*kind, measured) for kind in {_kind(run) for run in every.values()}}
+    rates = {kind: per_round(of_kind, device) for kind, of_kind in near.items()}
+    costs = {path: run_costs(run, rates[_kind(run)]) for path, run in every.items()}
     by_run = pd.DataFrame.from_dict(costs, "index", float, list(COSTS))
     rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
     rows["total"] = {"cells": sum(cells for cells, _ in of_names.values()), **by_run.agg(COSTS)}
-    machines = sorted({machine for of_run in near.values() for machine in of_run["machine"]})
+    machines = sorted({machine for of_kind in near.values() for machine in of_kind["machine"]})
     basis = f"by {', '.join(machines)}" if machines else "no finished run gives hours"
     return pd.DataFrame.from_dict(rows, "index").fillna(0), f"{scale} scale, {device}: {basis}"
 
@@ -91,17 +93,25 @@ def runs_by_name(experiment: Experiment, scale: str, shown: Requested) -> dict[s
     return {name: (len(by_cell(of_table)), runs_of(of_table) | drawn) for name, (of_table, drawn) in parts.items()}
 
 
-def run_costs(run: Run, near: pd.DataFrame, device: str) -> dict[str, float]:
-    """Return the ``COSTS`` of a ``run`` on ``device``, by the measurements ``near`` if it is unfinished."""
+def _kind(run: Run) -> tuple[str, str]:
+    return run.protocol, run.config.update.name
+
+
+def per_round(near: pd.DataFrame, device: str) -> dict[str, float]:
+    """Return the hours of a round on each device, and bytes or "unknown" on ``device``, by measurements."""
+    hours = (near.groupby("device")["seconds"].mean() / 3600).rename(HOURS).to_dict()
+    here = near[near["device"] == device]
+    return hours | ({"unknown": 1} if here.empty else here[["memory", "GPU memory"]].max().to_dict())
+
+
+def run_costs(run: Run, rates: dict[str, float]) -> dict[str, float]:
+    """Return the ``COSTS`` of a ``run``, by the ``rates`` of its kind (:func:`per_round`) if it is unfinished."""
     present, data, model = state(run), run.config.dataset, run.config.model
     built = [model.name, data.shape, data.classes, model.options]
     costs = {"runs": 1, present: 1, "disk": FLOAT * _parameters(json.dumps(built, sort_keys=True))}
     if present == "finished":
         return costs
-    hours = near.groupby("device")["seconds"].mean() * run.config.rounds / 3600
-    costs |= hours.rename(HOURS)
-    here = near[near["device"] == device]
-    return {**costs, "unknown": 1} if here.empty else {**costs, **here[["memory", "GPU memory"]].max()}
+    return costs | {key: rate * run.config.rounds if key in HOURS.values() else rate for key, rate in rates.items()}
 
 
 @functools.cache
@@ -150,11 +160,11 @@ def measurements(store: Store, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def nearest(run: Run, measured: pd.DataFrame) -> pd.DataFrame:
-    """Return the measurements of the protocol of ``run``: on each device if possible of its algorithm, and here."""
-    of_protocol, devices = measured[measured["protocol"] == run.protocol], []
+def nearest(protocol: str, algorithm: str, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements of a ``protocol``: on each device if possible of the ``algorithm``, and of runs here."""
+    of_protocol, devices = measured[measured["protocol"] == protocol], []
     for _, near in of_protocol.groupby("device"):
-        for similar in (near["algorithm"] == run.config.update.name, ~near["published"]):
+        for similar in (near["algorithm"] == algorithm, ~near["published"]):
             near = near[similar.loc[near.index]] if similar.loc[near.index].any() else near
         devices.append(near)
     return pd.concat(devices) if devices else of_protocol

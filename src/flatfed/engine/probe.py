@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatfed.algorithms._layout import FRONT
 from flatfed.algorithms._rows import along
 from flatfed.data.streams import stream
 from flatfed.engine import batches, hooks
@@ -167,7 +168,9 @@ def _run_copies(
 def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float | None) -> Tensor:
     """Return the gradient (1, parameters) of the loss in evaluation mode, with ``changes`` of the executor."""
     executor = replace(simulation.executor, model=simulation.weights.evaluated, **changes)
-    return simulation.full_gradient(w, [images], executor)
+    gradient = simulation.full_gradient(w, [images], executor)
+    gradient[:, simulation.weights.layout.slices().get(FRONT, slice(0))] = 0  # no weights of the model
+    return gradient
 
 
 def _direction(rows: Tensor) -> Tensor:

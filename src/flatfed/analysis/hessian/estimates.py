@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from torch import Tensor
 
 from flatfed.analysis.hessian.vector_products import HessianProducts
@@ -49,7 +49,8 @@ def top(products: HessianProducts, start: Tensor, count: int, *, tolerance: floa
     ARPACK's Lanczos method from the vector ``start`` (parameters,), in float64; products have the precision of the
     weights. Stops when every residual is at most ``tolerance`` |lambda|, or after ``most`` products, at least
     2 ``count`` + 2. Then returns the eigenvalues that have converged, or rough ones of a new basis without any.
-    Computes the final residuals by new products; 100 roundings of the largest eigenvalue are small enough.
+    Computes the final residuals by new products; 100 roundings of the largest eigenvalue are small enough. If H is zero
+    along ``start``, as a zero Hessian is, the pairs are the first unit vectors.
 
     A loose tolerance can miss copies of a multiple eigenvalue, and later values are then too small; no residual shows
     this. ``count`` is below the number of parameters.
@@ -61,17 +62,19 @@ def top(products: HessianProducts, start: Tensor, count: int, *, tolerance: floa
 
     def eigenvectors(tolerance: float, restarts: int) -> np.ndarray:
         matrix, first = LinearOperator((size, size), product, dtype=np.float64), start.double().cpu().numpy()
-        return eigsh(matrix, count, which="LA", v0=first, ncv=basis, maxiter=restarts, tol=tolerance)[1]
+        # ARPACK draws by `rng` if the products leave a small subspace.
+        options = {"ncv": basis, "maxiter": restarts, "tol": tolerance, "rng": np.random.default_rng(0)}
+        try:
+            return eigsh(matrix, count, which="LA", v0=first, **options)[1]
+        except ArpackNoConvergence as stopped:
+            return stopped.eigenvectors
+        except ArpackError:  # H is zero along the start vector
+            return np.eye(size, count)
 
     basis = min(size, max(2 * count + 1, 20), max(count + 1, most - count - 1))  # ARPACK's default, or what fits
     # The products of a first basis and, at the end, of another one and of the residuals are not those of restarts.
     restarts = (most - 2 * basis - count - 2) // (basis - count)
-    columns = np.empty((size, 0))
-    if restarts > 0:
-        try:
-            columns = eigenvectors(tolerance, restarts)
-        except ArpackNoConvergence as stopped:
-            columns = stopped.eigenvectors
+    columns = eigenvectors(tolerance, restarts) if restarts > 0 else np.empty((size, 0))
     if not columns.size:
         columns = eigenvectors(math.inf, 1)
     rows = torch.from_numpy(columns.T.copy()).to(like.device)
