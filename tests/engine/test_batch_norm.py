@@ -1,6 +1,7 @@
 """Models with BatchNorm: statistics of clients, server and neighbours, against plain PyTorch."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,14 +14,27 @@ from torch.nn.functional import cross_entropy
 from flatfed import models
 from flatfed.algorithms.dfedavg import DFedAvg
 from flatfed.algorithms.fedavg import FedAvg
+from flatfed.data import partition as partitions
 from flatfed.engine.executors import Batch
+from flatfed.engine.job import assembly
 from flatfed.engine.probe import drift, sharpness
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
+from flatfed.models import batch_norm
 from flatfed.models.batch_norm import UnpaddedBatchNorm
-from flatfed.runs.run_config import TopologySettings
-from harness import Reference, advanced, assert_same, description, interrupted_job, job, needs, simulation
+from flatfed.runs.run_config import RunConfig, TopologySettings
+from harness import (
+    Reference,
+    advanced,
+    assert_same,
+    description,
+    interrupted_job,
+    job,
+    needs,
+    simulation,
+    write_problem,
+)
 from plain import Plain, mean
 
 FILE = """
@@ -31,7 +45,7 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv, self.norm = nn.Conv2d(1, 4, 3), LAYER
-        self.inner, self.last, self.head = nn.Linear(144, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)
+        self.inner, self.last, self.head = nn.Linear(144, 5), LAST, nn.Linear(5, 3)
 
     def forward(self, x, masks=None):
         x = self.norm(self.conv(x)).tanh().flatten(1)
@@ -49,6 +63,8 @@ LAYERS = {
     "lazy": "nn.LazyBatchNorm2d()",
     "deep": "nn.Sequential(nn.Unflatten(1, (4, 1)), nn.BatchNorm3d(4), nn.Flatten(1, 2))",
     "frozen": "nn.BatchNorm2d(4).requires_grad_(False)",
+    "two_names": "(lambda layer: nn.Sequential(layer, nn.Tanh(), layer))(nn.BatchNorm2d(4))",
+    "without_bias": "(lambda layer: setattr(layer, 'bias', None) or layer)(nn.BatchNorm2d(4))",
 }
 FIRST_ALONE = {"batch_norm_second_pass": False}
 CASES = [(name, "fedavg", {}) for name in LAYERS] + [
@@ -63,8 +79,8 @@ def normed(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("models")
     monkeypatch.setattr(models, "__path__", [*models.__path__, str(folder)])
 
-    def write(name, layer=None):
-        (folder / f"{name}.py").write_text(FILE.replace("LAYER", layer or LAYERS[name]))
+    def write(name, layer=None, last="nn.BatchNorm1d(5)"):
+        (folder / f"{name}.py").write_text(FILE.replace("LAYER", layer or LAYERS[name]).replace("LAST", last))
         # Batches of 2 to 7 images: those of 1 have one value per channel in the last layer.
         return {"model": {"name": name, "options": {}}, "batch_size": 7}
 
@@ -145,6 +161,10 @@ def test_the_model_file_is_the_state_dict(tmp_path, normed):
     assert not torch.equal(tensors["norm.running_mean"], built["norm.running_mean"].zero_())
 
 
+def servers_statistics(run):
+    return run.weights.buffer_layout.views(run.buffers[0])
+
+
 def evaluated_module(run, row):
     """Return the model of ``row`` in plain PyTorch, in evaluation mode with the server's statistics."""
     module = initial_model(run.config)[0].double()
@@ -222,6 +242,55 @@ def test_nodes_are_evaluated_with_their_own_statistics(tmp_path, normed):
     assert column["node_train_accuracy"] == expected
 
 
+def test_evaluated_nodes_leave_the_servers_statistics_in_a_layer_of_two_names(tmp_path, normed):
+    run = simulation(tmp_path, description("dpsgd", **normed("two_names"), **needs("dpsgd")))
+    advanced(run, 1)
+    run.evaluate.nodes(np.array([0]), run.state.store["model"][:1], run.state.store["buffers"][:1] + 1)
+    found = dict(run.weights.evaluated.named_buffers())
+    assert_close({key: found[key] for key in run.weights.buffer_layout.names}, servers_statistics(run), 0)
+
+
+def test_asking_twice_for_w_mixes_and_counts_statistics_once(tmp_path, normed):
+    class Twice(DFedAvg):
+        def mix(self, models, mixing, ctx):
+            mixing(0)
+            return super().mix(models, mixing, ctx)
+
+    spec = description("dfedavg", **normed("plain"), **needs("dfedavg"))
+    runs = [simulation(tmp_path, spec, algorithm=kind(**spec["update"]["params"])) for kind in (DFedAvg, Twice)]
+    one, other = runs
+    for run in runs:
+        advanced(run, 2)
+    assert_close(one.state.store, other.state.store, 0)
+    assert one.cost.counts == other.cost.counts
+
+
+def test_an_error_in_the_mean_of_statistics_leaves_the_state_of_the_last_round(tmp_path, normed, monkeypatch):
+    run = simulation(tmp_path, description("scaffold", **normed("plain")))
+    advanced(run, 1)
+    before = copy.deepcopy({**run.server, **run.state.store, "buffers": run.buffers})
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(batch_norm, "mean_buffers", fail)
+    with pytest.raises(MemoryError):
+        run.advance()
+    assert_close({**run.server, **run.state.store, "buffers": run.buffers}, before, 0)
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_batches_of_evaluations_do_not_decide_a_full_gradient(tmp_path, normed, executor):
+    """MimeLite's, of a model in which no layer has running statistics."""
+    layers, states = normed("batches", LAYERS["untracked"], "nn.BatchNorm1d(5, track_running_stats=False)"), []
+    for size in (7, 11):
+        evaluation = {"evaluation": {"every": 1, "sets": ["test"], "batch_size": size}}
+        run = simulation(tmp_path, description("mimelite", **layers, **evaluation), executor)
+        advanced(run, 2)
+        states.append(run.server)
+    assert_close(*states, 0)
+
+
 def test_hooks_never_see_statistics(tmp_path, normed, monkeypatch):
     """Neither in the context nor in uploads; a row has the trained parameters alone."""
     seen = []
@@ -251,12 +320,15 @@ def test_uploads_count_statistics(tmp_path, normed):
     assert run.cost.counts["upload"] == 8 * clients * (2 * run.layout.size + statistics)
 
 
-def test_padding_stays_outside_the_statistics(normed):
+@pytest.mark.parametrize("missing", [(), ("num_batches_tracked",), ("num_batches_tracked", "momentum"), ("bias",)])
+def test_padding_stays_outside_the_statistics(missing):
     """Other padded images leave outputs and statistics of the others as they are."""
-    layer = UnpaddedBatchNorm(4).double().train()
+    layer, torch_layer = UnpaddedBatchNorm(4).double(), nn.BatchNorm2d(4).double()
+    for module in (layer, torch_layer):
+        for name in missing:
+            setattr(module, name, None)
     layer._check_input_dim = lambda x: None
     layer.register_buffer("image_weights", torch.tensor([0.5, 0.5, 0.0]).double())
-    torch_layer = nn.BatchNorm2d(4).double()
     x = torch.randn(3, 4, 5, 5, dtype=torch.double)
     x[2] *= 100
     assert (layer(x)[:2] - torch_layer(x[:2])).abs().max() < 1e-12
@@ -279,6 +351,26 @@ def test_an_evaluation_of_one_value_is_refused_without_running_statistics(tmp_pa
     advanced(simulation(tmp_path, description("fedavg", **normed("one", tracked), **evaluation)), 1)
     with pytest.raises(ConfigError, match=r"layer 'norm.1' \(BatchNorm2d\) .* batch of an evaluation, of 1 image"):
         simulation(tmp_path, description("fedavg", **normed("two", untracked), **evaluation))
+
+
+@pytest.mark.parametrize("sizes", [{"images": 8, "m": 8}, {"images": 9, "m": 4}, {"images": 9, "m": 1}])
+def test_a_batch_of_the_probe_is_refused_without_running_statistics(tmp_path, normed, sizes):
+    """The gradient of 8 images has batches of 7 and 1; m_sharpness of 9 images has batches of 4, 4 and 1."""
+    layer = f"nn.Sequential(nn.AvgPool2d(6), {LAYERS['untracked']}, nn.Upsample(scale_factor=6))"
+    spec = description("fedavg", **normed("one", layer), probe={"every": 1, "rho": 0.1, **sizes})
+    with pytest.raises(ConfigError, match=r"layer 'norm.1' \(BatchNorm2d\) .* batch of an evaluation, of 1 image"):
+        simulation(tmp_path, spec)
+
+
+def test_the_test_images_of_a_node_count_as_an_evaluation(tmp_path):
+    """In batches of 7: the nodes' training images end with 2 at least, and 15 test images with 1."""
+    write_problem(tmp_path)
+    partition, found = partitions.load(tmp_path / "partition.npz"), []
+    for sizes in ([14, 0], [15, 0]):
+        drawn = replace(partition, client_test=[np.arange(size) for size in sizes])
+        evaluation = {"evaluation": {"every": 1, "sets": ["test", "nodes"], "batch_size": 7}}
+        found.append(assembly.smallest_batches(RunConfig(**description("dpsgd", **evaluation)), drawn)[1])
+    assert found == [2, 1]
 
 
 def test_a_layer_that_mixes_images_with_padding_is_refused_by_name(tmp_path, normed):

@@ -78,19 +78,19 @@ class PeerSimulation(Simulation):
 
     def mix(self, rows: Vectors) -> list[int]:
         """Mix the models of all nodes in their state ``rows``; return the number of links of each gossip step."""
-        models, links = rows["model"], []
+        models, links = rows["model"], {}
 
         def mixing(step: int) -> Tensor:
             matrix = self.topology.mixing(self.round, step)
-            links.append(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
             weights = to_device(matrix, models.device, models.dtype)
-            if "buffers" in rows:
+            if "buffers" in rows and step not in links:
                 rows["buffers"].copy_(batch_norm.rounded(weights @ rows["buffers"], self.weights.buffer_layout))
+            links[step] = int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal()))
             return weights
 
         with full_precision():
             self._write(self.algorithm.mix, models, rows, mixing)
-        return links
+        return list(links.values())
 
     def _write(self, hook: Callable, models: Tensor, rows: Vectors, *arguments: Any) -> None:
         """Write what a ``hook`` on the ``models`` of all nodes returns to their state ``rows``."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.engine.resident import Resident
+from flatfed.engine.weights import pass_images
 from flatfed.models import batch_norm
 
 
@@ -43,7 +43,7 @@ class Score:
             self.pause()
             labels = self.data.labels[part]
             images = augment.channels_last(self.data.batch(part))
-            output = functional_call(self.model, views, (images,))
+            output = pass_images(self.model, views, (images,))
             loss += cross_entropy(output, labels, reduction="sum").double()
             out.copy_(output.argmax(dim=1) == labels)
         return loss, hits

@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.nn.functional import log_softmax
 
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.engine import hooks, second_stream
+from flatfed.engine.weights import pass_images
 from flatfed.errors import ConfigError, unknown
 from flatfed.models import batch_norm
 
@@ -127,7 +128,7 @@ class Executor(ABC):
         # Copies: a change of a view would also count as a change of the other views, which autograd has saved.
         buffers = {name: view.clone() for name, view in views.items()}
         weights = dict.fromkeys(self.unpadded, batch.weights)
-        output = functional_call(model, {**self.fixed, **tensors, **buffers, **weights}, inputs)
+        output = pass_images(model, {**self.fixed, **tensors, **buffers, **weights}, inputs)
         for name, view in views.items():
             view.copy_(buffers[name])
         return output.to(batch.weights.dtype)

@@ -165,14 +165,14 @@ class Simulation(ABC):
         Without augmentation and dropout; ``executor`` replaces the run's. BatchNorm sees batches of the training's size
         and keeps its buffers.
         """
-        data, gradients, buffers = self.data, torch.zeros_like(w), self.buffers.numel()
-        size = self.config.batch_size if buffers else self.config.evaluation.batch_size
+        data, gradients = self.data, torch.zeros_like(w)
+        size = self.config.batch_size if batch_norm.layers(self.model) else self.config.evaluation.batch_size
         for row, images in enumerate(members):
             for part in images.split(size):
                 self.local_update.plain.pause()
                 weights = torch.full((1, len(part)), 1 / len(images), dtype=data.dtype, device=w.device)
                 batch = Batch(data.batch(part)[None], data.labels[part][None], weights, [])
-                batch.buffers = self.buffers.clone() if buffers else None
+                batch.buffers = self.buffers.clone() if self.buffers.numel() else None
                 gradients[row] += (executor or self.executor)(w[row : row + 1], batch)[1][0]
         return gradients
 
@@ -186,14 +186,14 @@ class Simulation(ABC):
 
     def commit(self, clients: np.ndarray, updates: ClientUpdates, server: Vectors) -> None:
         """Store the results of a round of ``clients``, and the server's vectors after it."""
+        # Before the first write, because an error leaves the state of the last round.
+        mean = batch_norm.mean_buffers(updates.rows.get("buffers", self.buffers), self.weights.buffer_layout)
         if self.state.received is not None:
             self.state.received.record(clients, self.round, self.server["w"])
         self.state.commit(updates.owners, updates.rows)
         for name, values in server.items():
             self.server[name].copy_(values)
-        if self.buffers.numel():
-            mean = batch_norm.mean_buffers(updates.rows["buffers"], self.weights.buffer_layout)
-            self.buffers.copy_(mean)
+        self.buffers.copy_(mean)
         self.cost.round(self.sizes[clients].tolist(), updates.steps)
         for count in updates.links:
             self.cost.links(count)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from flatfed import models
 from flatfed.algorithms._layout import FRONT, Layout
@@ -40,6 +41,17 @@ def initial_model(config: RunConfig, pretrained_file: str | os.PathLike[str] | N
     if pretrained_file is not None:
         initial = pretrained.load(model, initial, pretrained_file)
     return model, initial
+
+
+def pass_images(model: nn.Module, tensors: dict[str, Tensor], inputs: tuple[Any, ...]) -> Tensor:
+    """Return the output of ``model`` on ``inputs`` with ``tensors`` by name in place of its own, which it keeps."""
+    tables = [table for module in model.modules() for table in (module._parameters, module._buffers) if table]
+    before = [table.copy() for table in tables]
+    try:
+        return functional_call(model, tensors, inputs)
+    finally:  # torch (2.11 to 2.14) leaves its arguments in a module that the model registers under two names
+        for table, values in zip(tables, before, strict=True):
+            table.update(values)
 
 
 class Front(nn.Module):

@@ -107,14 +107,19 @@ class UnpaddedBatchNorm(_BatchNorm):
         else:
             mean, variance = self.running_mean.view(shape), self.running_var.view(shape)
         result = (values - mean) * (variance + self.eps).rsqrt()
-        if self.affine:
-            result = result * self.weight.view(shape) + self.bias.view(shape)
+        if self.weight is not None:
+            result = result * self.weight.view(shape)
+        if self.bias is not None:
+            result = result + self.bias.view(shape)
         return result.to(x.dtype)
 
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Move the running statistics to those of a batch with ``count`` values per channel, as torch does."""
-        self.num_batches_tracked.add_(1)
-        factor = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+        factor = self.momentum
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            factor = 1 / self.num_batches_tracked if factor is None else factor
+        factor = 0.0 if factor is None else factor
         unbiased = variance * (count / (count - 1))
         for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             running.mul_(1 - factor).add_(factor * value)

@@ -133,11 +133,17 @@ def simulation(
 
 
 def smallest_batches(config: RunConfig, partition: partitions.Partition) -> tuple[int, int]:
-    """Return the images of the smallest batch of local steps and of evaluations."""
+    """Return the images of the smallest batch of local steps and full gradients, and of evaluations and the probe."""
     local, sets, size = np.diff(partition.offsets), config.evaluation.sets, config.evaluation.batch_size
     evaluated = [len(partition.validation if "validation" in sets else partition.test)]
     evaluated += [len(partition.indices)] if {"train", "clients"} & {*sets} else []
-    evaluated += local.tolist() if "nodes" in sets else []
+    if "nodes" in sets:
+        unseen = partition.client_validation if "validation" in sets else partition.client_test
+        evaluated += [*local.tolist(), *(len(images) for images in unseen or [] if len(images))]
+    if probe := config.probe:
+        images = min(probe.images, len(partition.indices))
+        parts = [images, min(images, probe.m), (images - 1) % probe.m + 1]
+        evaluated += [*parts, *((count - 1) % config.batch_size + 1 for count in parts)]
     return min((local - 1) % config.batch_size).item() + 1, min((count - 1) % size + 1 for count in evaluated)
 
 
