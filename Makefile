@@ -94,7 +94,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 	@echo "Installing the packages of requirements.lock into .venv ($$($(BIN)/python --version)): some minutes, 6 GB, once"
 	@set -eo pipefail; \
 	if command -v uv > /dev/null; then \
-	    uv pip install --python $(BIN)/python --requirement requirements.lock; \
+	    uv pip install --python $(BIN)/python --compile-bytecode --requirement requirements.lock; \
 	    uv pip install --python $(BIN)/python --quiet --no-deps --editable .; \
 	else \
 	    $(BIN)/python -m pip install $(PIP) --progress-bar off --requirement requirements.lock \
