@@ -52,7 +52,6 @@ def run(options: argparse.Namespace) -> None:
         check_has_runs(folder)
     store, published = (Store(folders, alone=True, so_far=True) for folders in (options.runs, [PUBLISHED]))
     records, lines, refused, notes = store.records, [], [], []
-    damaged = [*store.refused]
     for mine, base in paired.pairs(experiment, store, options.mine, options.baselines):
         both = {run.path: records[run.path] for run in (mine, base)}
         if len({(record.dataset_digest, record.partition_digest) for record in both.values()}) > 1:
@@ -87,8 +86,8 @@ def run(options: argparse.Namespace) -> None:
             file.write(table.to_csv(index=False, float_format="%.12g"))
     print("".join(f"{line}\n" for line in unused), end="", file=sys.stderr)
     problems = [*refused, ORDER] if refused else []
-    if damaged:
-        problems.append(f"left out as damaged: {', '.join(damaged)}")
+    if store.damaged:
+        problems.append(f"left out as damaged: {', '.join(store.damaged)}")
     if problems:
         raise DataError("\n".join(problems))
 

@@ -79,7 +79,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     """
     check_has_runs(options.runs)
     store = Store([options.runs], alone=True, so_far=options.so_far)
-    records, damaged = store.records, [*store.refused]
+    records = store.records
     seeds = sorted({record.config.seed for record in records.values()})
     requested = replace(plan.load(configuration.home(), configuration.read(options.config)), store=Store())
     request = requested.request.model_copy(update={"seeds": seeds or [1]})
@@ -111,7 +111,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
         made = replace(made, title=f"{made.title} ({summary})")
     others = f"{len(records.keys() - shown.keys() - reasons.keys())} others are not of this table"
     messages = [f"{table.id}, {scale} scale: {summary} ({plural(len(shown), 'run')}; {others}); data not compared"]
-    return made, [*messages, *reasons.values()], damaged
+    return made, [*messages, *reasons.values()], store.damaged
 
 
 def _in_one_precision(experiment: Experiment, cell: list[Number]) -> list[Number]:

@@ -24,6 +24,7 @@ class Store:
 
     ``so_far``: unfinished runs serve, too. ``forced``: files and rules after -R of Snakemake, whose runs are trained.
     ``refused``: folder -> the reason why its run does not serve, of damaged runs and of runs that were requested.
+    ``damaged``: the folders of damaged runs.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Store:
         self.folders, self.alone, self.so_far = folders, alone, so_far
         self.forced = {*forced, *map(os.path.dirname, forced)}
         self.refused: dict[str, str] = {}
+        self.damaged: list[str] = []
 
     @cached_property
     def records(self) -> dict[str, RunRecord]:
@@ -49,6 +51,7 @@ class Store:
                     of_folder[str(path)] = read_again(partial(read, path), self.so_far)
                 except DataError as problem:
                     self.refused[str(path)] = str(problem)
+                    self.damaged.append(str(path))
             found |= dict(sorted(of_folder.items(), key=lambda item: rank(item[1])))
         return found
 
