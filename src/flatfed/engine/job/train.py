@@ -123,7 +123,7 @@ class Job:
         say(f"{self.label}: {goal} rounds on {where}")
         with interruption.signals_noted():
             try:
-                with Reporter(self.label, goal, simulation.round, self.outputs.out) as reporter:
+                with Reporter(self.label, goal, simulation.round) as reporter:
                     self._train([*self.callbacks.values(), reporter], goal)
                 if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
