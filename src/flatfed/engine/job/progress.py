@@ -29,7 +29,7 @@ def in_units(count: float) -> str:
 
 @dataclass
 class Progress:
-    """``round`` of ``rounds`` are done, in ``pace`` seconds each, None if unknown; ``line``: the last of metrics.csv."""
+    """``round`` of ``rounds`` are done, in ``pace`` seconds each (None: unknown); ``line``: the last of metrics.csv."""
 
     round: int
     rounds: int
@@ -37,8 +37,9 @@ class Progress:
     line: Mapping[str, float | str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        accuracies = {name: self.line.get(f"{name}_accuracy") for name in ("test", "validation")}
-        accuracy = "".join(f"{name} accuracy {100 * float(value):.2f} %  " for name, value in accuracies.items() if value)
+        evaluated = [name for name in ("test", "validation") if f"{name}_accuracy" in self.line]
+        values = {name: 100 * float(self.line[f"{name}_accuracy"]) for name in evaluated}
+        accuracy = "".join(f"{name} accuracy {value:.2f} %  " for name, value in values.items())
         pace = "time left not known yet"
         if self.pace is not None:
             pace = f"{self.pace:.3g} s a round  {duration(self.pace * (self.rounds - self.round))} left"
