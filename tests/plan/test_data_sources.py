@@ -136,8 +136,8 @@ def test_files_that_are_not_read_decide_nothing(here, capsys):
     load()
     asked = ["scale=paper", "tables=[photos]", "figures=[]", "folders=[own]"]
     assert cli.main(["check", "--config", *asked]) == 0
-    expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("train", "test") for name in "abc")]
-    expected.insert(1, ".png in train/a/more")
+    expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("test", "train") for name in "abc")]
+    expected.insert(5, ".png in train/a/more")
     text = ", ".join(f"1 {kind}" for kind in expected)
     assert f"warning: dataset 'photos': not read: {text}\n" in capsys.readouterr().out
     load(change=put("datasets", "photos", "classes", value=4))
