@@ -32,8 +32,8 @@ Source, Result = TypeVar("Source"), TypeVar("Result")
 class RunReading:
     """The reading of one run, None if it is absent or unfinished, and its ``problem``, or "".
 
-    ``unfinished``: it may still reach its target. ``warning``: of its ``timing`` or its Hessian, or "". ``lines``: a digest of the
-    metrics of all its rounds, or "".
+    ``unfinished``: it may still reach its target. ``warning``: of its ``timing`` or Hessian, or "". ``lines``: a digest
+    of the metrics of all its rounds, or "".
     """
 
     reading: Reading | None
