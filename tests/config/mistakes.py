@@ -120,11 +120,8 @@ VALUES = {
     "an order of more images": ({"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": ORDER, "images": {"train": 500, "test": 100}}}}, ["data.cifar10.order", "orders 50000 train images, not 500"]),
     "squeezed images in the place of cut ones": ({"data": {"pacs": {"source": "imagefolder", "path": "x", "size": 64, "domains": True}}}, ["data.pacs.resize", "is missing", "datasets.yaml", "pacs.source has 256 with size 224", "resize: 64"]),
     "folder": ({"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}}, ["data.cifar10.path", "'no/such' does not exist", "train/<class>"]),
-    **{
-        f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
-        for key in ("folders", "published")
-    },
-    "published without a run": ({"published": ["src"]}, ["published: 'src' contains no finished run; remove this entry"]),
+    **{f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()})"]) for key in ("folders", "published")},
+    "published without a run": ({"published": ["src"]}, ["published: 'src' contains no run, no folder with run.json"]),
     "highlight": ({"highlight": "fedsaam"}, ["highlight: unknown algorithm 'fedsaam'", "did you mean 'fedsam'?"]),
     "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
 }
