@@ -99,8 +99,9 @@ def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[s
         shares = " and ".join(f"{100 * error:.2g} %" for error in errors)
         yield f"Largest residual of one seed: {shares} of the eigenvalue (left and right)"
     diverged = len(read) - sum(numbers)
+    cautioned = [hessian.about.run for hessian in read if hessian.warnings]
     yield from captions.counts({
         "Hessians are missing": sum(len(mark.files) for mark in spec.marks) - diverged - len(complete),
         "runs diverged and are left out": diverged,
-        "Hessians have a warning, see hessian.json": sum(bool(hessian.warnings) for hessian in read),
+        f"Hessians have a warning, see hessian.json of {', '.join(cautioned)}": len(cautioned),
     })
