@@ -1,8 +1,8 @@
 """``make mutants``: make every mistake of mutations.py in the source, one at a time; do the algorithm's tests notice?
 
-Every mutant is a fork of a process that has run an algorithm, so all of torch is loaded. It imports flatfed again, with the
-mistake, and runs the cases of test_second_implementation that the algorithm has. Prints the survivors; exit status 1 if
-there are any.
+Every mutant is a fork of a process that has run an algorithm, so all of torch is loaded. It imports flatfed again, with
+the mistake, and runs the cases of test_second_implementation that the algorithm has. Prints the algorithms with their
+survivors; exit status 1 if there are any.
 """
 
 from __future__ import annotations
@@ -91,18 +91,17 @@ def main(wanted: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         attempt("fedsam", Path(folder))
     jobs = [(name, mutation) for name in wanted or MUTATIONS for mutation in (None, *MUTATIONS[name])]
+    wrong = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outcomes = list(pool.map(lambda job: run(*job), jobs))
-    wrong = []
-    for (name, mutation), outcome in zip(jobs, outcomes, strict=True):
-        if mutation is None:
-            if outcome != SURVIVED:
-                wrong.append(f"{name}: its tests fail without any mistake")
-        elif outcome != NOTICED:
-            wrong.append(f"{name}: {mutation[3]} ({source_file(mutation[0])}: {mutation[1]!r} -> {mutation[2]!r})")
+        for (name, mutation), outcome in zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True):
+            if mutation is None:
+                print(name, flush=True)
+            if outcome != (SURVIVED if mutation is None else NOTICED):
+                wrong += 1
+                print("  survivor:", *(mutation or ["its tests fail without any mistake"]), sep="\n    ", flush=True)
     count = sum(mutation is not None for _, mutation in jobs)
     print(f"{count} mutants of {len(set(name for name, _ in jobs))} algorithms in {time.monotonic() - began:.0f} s")
-    print("\n".join(["survivors:", *wrong]) if wrong else "no survivors")
+    print(f"{wrong} survivors" if wrong else "no survivors")
     return 1 if wrong else 0
 
 
