@@ -12,12 +12,11 @@ import pytest
 from PIL import Image
 from tiny_data import arrays, fetch, pictures
 
-from flatfed import plan
 from flatfed.config.datasets import ImageFolder
 from flatfed.data import counting, image_folders
 from flatfed.data import dataset as datasets
 from flatfed.data.image_folders import Pictures
-from flatfed.errors import ConfigError, DataError
+from flatfed.errors import DataError
 from flatfed.files import read_json
 
 OFFICE = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
@@ -131,19 +130,6 @@ def test_missing_folders_are_named(tmp_path, folders, keys, message):
     spec = OFFICE if "domains" in keys else {**PETS, "name": "office"}
     with pytest.raises(DataError, match=f"'office'.*{message}"):
         folder(tmp_path, spec=spec, **keys)
-
-
-def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, small_config):
-    def check():
-        source = {"source": "imagefolder", "path": str(tmp_path), "size": 8, "domains": True, "resize": 8}
-        plan.load(small_config, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
-
-    for name in ("photo", "cartoon", "sketch", "left over"):
-        (tmp_path / name).mkdir()
-    with pytest.raises(ConfigError, match=r"pacs\.path: '.*': domain folder 'art_painting' is m.*the layout <d"):
-        check()
-    (tmp_path / "art_painting").mkdir()
-    check()
 
 
 def source(root, **keys):
