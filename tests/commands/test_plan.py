@@ -83,8 +83,9 @@ def test_readme_has_the_hours_of_the_published_runs(tmp_path, monkeypatch, call)
     tables, forecasts, forecast = [name for name, *_ in rows], [], planning.forecast
     monkeypatch.setattr(planning, "forecast", lambda options: forecasts.append(forecast(options)) or forecasts[-1])
     assert call("plan", *tables, "--scale", "paper")[0] == 0
-    costs = forecasts[0][0].loc[tables, ["runs", "CPU hours", "GPU hours"]].itertuples()
-    assert len(rows) == 3 and rows == [(name, f"{runs:.0f}", f"{cpu:.0f}", f"{gpu:.1f}") for name, runs, cpu, gpu in costs]
+    costs = forecasts[0][0].loc[tables, ["runs", "CPU hours", "GPU hours"]]
+    assert rows == [(name, f"{runs:.0f}", f"{cpu:.0f}", f"{gpu:.1f}") for name, runs, cpu, gpu in costs.itertuples()]
+    assert len(rows) == 3
 
 
 def test_a_plan_by_hand(plan):
