@@ -259,12 +259,12 @@ def gpu_name(device: str) -> str:
 
 
 def write_archive(out: Path) -> None:
-    """Write the files of RESULTS to OUT/runs.tar.gz, without models, progress and hidden files."""
+    """Write the files of RESULTS to OUT/runs.tar.gz, without models and hidden files."""
     with tarfile.open(out / "runs.tar.gz.part", "w:gz") as archive:
         for file in sorted(RESULTS.rglob("*")):
             name = file.relative_to(RESULTS)
             hidden = any(part.startswith(".") for part in name.parts)
-            if file.is_file() and not hidden and file.name not in ("model.safetensors", "progress.json"):
+            if file.is_file() and not hidden and file.name != "model.safetensors":
                 archive.add(file, name)
     (out / "runs.tar.gz.part").rename(out / "runs.tar.gz")
 

@@ -81,16 +81,6 @@ def remove_parts(path: str | os.PathLike[str]) -> None:
         part.unlink()
 
 
-def unfinished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Path:
-    """Return the path prefix of the hidden files with finished parts of ``out``.
-
-    It contains a digest of ``identity``, which determines the result: only the same call finds its parts.
-    """
-    path = Path(out).with_name(f".{Path(out).name}.{digest_json(identity)[:16]}")
-    remove_parts(path)
-    return path
-
-
 def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
     """Raise DataError if ``path`` cannot become a file, or a ``folder``."""
     path = Path(path)

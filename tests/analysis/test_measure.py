@@ -119,7 +119,7 @@ def test_estimates_that_did_not_converge_have_warnings(finished, tmp_path, capsy
     assert [text.startswith(curvature.SCALED) for text in found.warnings] == [False, False, True, True]
     assert found.warnings_about("hessian_trace") == found.warnings[1:2]
     assert found.warnings_about("hessian_scaled_top_eigenvalue") == found.warnings[2:3]
-    assert found.warnings[0] in capsys.readouterr().err
+    assert f"{tmp_path}/h.json: warning: {found.warnings[0]}\n" in capsys.readouterr().err
 
 
 def test_an_absent_pyhessian_is_named_and_nothing_is_written(problem, monkeypatch):

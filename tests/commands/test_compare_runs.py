@@ -116,7 +116,7 @@ def test_damaged_and_diverged_runs_are_named(capsys):
     ("words", "message"),
     [
         (["fedsmo", "fedavg", "--runs", "runs"], "unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?"),
-        (["fedsmoo", "fedavg", "--runs", "nowhere"], "nowhere: there is no such folder ("),
+        (["fedsmoo", "fedavg", "--runs", "nowhere"], "--runs: there is no folder 'nowhere' ("),
         (["fedsmoo", "fedavg", "--runs", "runs", "."], "fedsmoo and the baselines have no runs of one protocol, split"),
         (["fedsmoo", "fedsam", "fedsmoo", "--runs", "runs"], "'fedsmoo' is your method and a baseline; name another"),
         (["fedsmoo", "fedsam", "--runs", "runs"], "learning_rate is 0.2, here 0.1"),

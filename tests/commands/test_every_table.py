@@ -58,7 +58,7 @@ def test_damaged_files_do_not_stop_the_commands(experiment, call, table):
     scale = (experiment.tables[table].document.scales or ["preview"])[0]
     runs = made.table_runs(experiment, scale, table)[:24]
     for index, run in enumerate(runs):
-        name = ("run.json", "metrics.csv", "progress.json", ".lock")[index // 6]
+        name = ("run.json", "metrics.csv", "run.so-far.json", ".lock")[index // 6]
         put(Path(run.path, name), DAMAGED[index % 6])
         put(Path(run.log("train")), DAMAGED[index % 6])
     analyses = [file for file in inputs(numbers(experiment, scale, table)) if "/analysis/" in file]

@@ -116,8 +116,8 @@ def test_a_damaged_run_is_left_out_and_the_command_fails_after_the_table(folder,
     [
         ("fedsmoo2023_T1 --runs copy", "copy: no run of table fedsmoo2023_T1 among 96 finished ones; --so-far reads"),
         ("cifar10_cn --runs copy", "did you mean 'cifar10_cnn'?"),
-        ("cifar10_cnn --runs nowhere", "nowhere: there is no such folder ("),
-        ("cifar10_cnn --runs empty", "empty: contains no run, no folder with run.json or run.so-far.json"),
+        ("cifar10_cnn --runs nowhere", "--runs: there is no folder 'nowhere' ("),
+        ("cifar10_cnn --runs empty", "--runs: 'empty' contains no run, no folder with run.json or run.so-far.json"),
         ("cifar10_cnn --so-far", "--so-far needs --runs FOLDER"),
     ],
 )

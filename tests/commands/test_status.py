@@ -1,7 +1,6 @@
 """``flatfed status``: states of runs from folders and logs, cells drawn as a map."""
 
 import io
-import json
 import os
 import time
 from pathlib import Path
@@ -11,7 +10,6 @@ from rich.console import Console
 
 import made
 from flatfed.commands import status, watch
-from flatfed.engine.job import progress
 from flatfed.runs import lock
 from shipped import EXP
 
@@ -47,10 +45,10 @@ def finished(run, **changes):
     made.run(run.path, {"round": [changes.get("rounds_done", 800)]}, settings=run.config.as_json(), **changes)
 
 
-def under_way(run, age=0.0):
-    """Write the progress of a training."""
-    at = {"run": "x/y/fedcm/seed1", "round": 310, "rounds": 800, "pace": 3.0, "accuracy": 0.625, "unseen": "test"}
-    write(Path(run.path, progress.PROGRESS_FILE), json.dumps(at), age)
+def under_way(run):
+    """Leave the record and the lines of 310 rounds, 3 s each."""
+    columns = {"round": [309, 310], "test_accuracy": [0.5, 0.625]}
+    made.so_far(run.path, columns, settings=run.config.as_json(), seconds=930.0)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +65,13 @@ def test_the_log_of_a_run_distinguishes_a_failure_from_a_stop(text, name):
     """A training of this host runs as long as it holds its lock, whatever its files say."""
     run = run_of("fedcm")
     assert state(run).name == "waiting"
-    made.so_far(run.path, {"round": [300]}, settings=run.config.as_json())
+    under_way(run)
     write(run.log("train"), text, age=5000)
     assert state(run).name == name
-    under_way(run, age=5000)
+    assert name != "stopped" or state(run).words == f"{run.path}: after round 310"
     with lock.held(run.path):
-        words = "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
+        words = f"{run.path}: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
         assert state(run) == status.State("running", words)
-    under_way(run)
-    assert state(run).name == name, "killed a moment ago"
     finished(run)
     assert state(run).name == "done", "whatever the log says"
     with lock.held(run.path):
@@ -127,16 +123,15 @@ def test_a_failure_whose_output_exists_now_is_forgotten(call):
 
 def test_watch_has_a_bar_for_each_running_training():
     """Neither for one that was killed, nor for one that has ended."""
-    running, killed = run_of("fedcm"), run_of("fedsam")
+    begun, running, killed = (run_of(row) for row in ("fedavg", "fedcm", "fedsam"))
     under_way(running)
     under_way(killed)
     console = Console(file=io.StringIO(), width=140, force_terminal=True, color_system=None)
-    bars = watch.Bars([running.path, killed.path], console)
-    with bars.display, lock.held(running.path):
+    bars = watch.Bars({run.path: run for run in (begun, running, killed)}, console)
+    with bars.display, lock.held(running.path), lock.held(begun.path):
         bars.draw()
     shown, text = console.file.getvalue(), "round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
-    assert "x/y/fedcm/seed1" in shown and text in shown and "fedsam" not in shown
-    (task,) = bars.display.tasks
-    assert (task.completed, task.total) == (310, 800)
+    assert running.name in shown and text in shown and "fedsam" not in shown
+    assert [(task.completed, task.total) for task in bars.display.tasks] == [(0, 800), (310, 800)]
     bars.draw()
     assert bars.display.tasks == []

@@ -120,11 +120,8 @@ VALUES = {
     "an order of more images": ({"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": ORDER, "images": {"train": 500, "test": 100}}}}, ["data.cifar10.order", "orders 50000 train images, not 500"]),
     "squeezed images in the place of cut ones": ({"data": {"pacs": {"source": "imagefolder", "path": "x", "size": 64, "domains": True}}}, ["data.pacs.resize", "is missing", "datasets.yaml", "pacs.source has 256 with size 224", "resize: 64"]),
     "folder": ({"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}}, ["data.cifar10.path", "'no/such' does not exist", "train/<class>"]),
-    **{
-        f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
-        for key in ("folders", "published")
-    },
-    "published without a run": ({"published": ["src"]}, ["published: 'src' contains no finished run; remove this entry"]),
+    **{f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()})"]) for key in ("folders", "published")},
+    "published without a run": ({"published": ["src"]}, ["published: 'src' contains no run, no folder with run.json"]),
     "highlight": ({"highlight": "fedsaam"}, ["highlight: unknown algorithm 'fedsaam'", "did you mean 'fedsam'?"]),
     "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
 }
@@ -164,7 +161,7 @@ OWN = {
 
 #: `fetch --spec`: what replaces keys of DIGITS (None: the key is gone) -> what is said.
 DATASETS = {
-    **{f"no {key}": ({key: None}, f"key '{key}' is missing; ", "`python -m flatfed fetch --help`") for key in DIGITS},
+    **{f"no {key}": ({key: None}, f"key '{key}' is missing; ") for key in DIGITS},
     **{
         f"{source['source']} without {key}": ({"source": {**source, key: None}}, f"dataset 'digits': source: key '{key}' is missing; ")
         for source in SOURCES for key in source if key != "source"
@@ -176,17 +173,13 @@ DATASETS = {
 
 #: `partition --spec`: scheme and what replaces keys of its specification -> what is said.
 PARTITIONS = {
-    **{f"{scheme} without {key}": (scheme, {key: None}, f"key '{key}' is missing; ", "`python -m flatfed partition --help`") for scheme, spec in DEALS.items() for key in spec},
+    **{f"{scheme} without {key}": (scheme, {key: None}, f"key '{key}' is missing; ") for scheme, spec in DEALS.items() for key in spec},
     "a misspelt key": ("dirichlet", {"replcement": False}, "unknown key 'replcement'; did you mean 'replacement'?"),
     "fewer clients than none": ("iid", {"clients": -5}, "clients: -5 is not allowed; expected at least 1"),
     "a seed above all": ("iid", {"seed": 1 << 32}, "seed: 4294967296 is not allowed; expected at most 4294967295"),
     "an unknown scheme": ("iid", {"scheme": "idd"}, "unknown value 'idd'; did you mean 'iid'?"),
     "an unknown assignment": ("shards", {"assignment": "different"}, "unknown value 'different'; did you mean 'different_classes'?"),
-    "more classes than the data has": ("pathological", {"classes": 11}, "holds 10 classes, but the partition is of 11"),
-    "no domains": ("domain", {}, "dataset 'digits' lists no `domains`"),
-    "images of a central scheme": ("central", {"images_of": {"scheme": "central"}}, "images_of: unknown scheme 'central'; known: dirichlet,"),
-    "images of a dataset": ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed here: set it for the central partition"),
-    "images of too many clients": ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but 'digits' has 1"),
+    "more classes than the data has": ("pathological", {"classes": 11}, "class 10 of 11 has no training image"),
 }
 
 #: Words of the command line -> what is said.

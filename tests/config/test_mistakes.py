@@ -147,7 +147,7 @@ def test_specifications_of_the_configuration_are_complete(here, digits):
     for name in EXP.catalog.datasets:
         keys.check_dataset(EXP.catalog.dataset_spec(name).as_written())
     schemes = [*SCHEMES, "domain"]
-    for union, kinds in ((Split, schemes), (keys.Partition, schemes), (Source, sources.SOURCES)):
+    for union, kinds in ((Split, schemes), (Source, sources.SOURCES)):
         assert Content(union).json_schema["discriminator"]["mapping"].keys() == {*kinds}
     for scheme in SCHEMES:
         assert cli.main([str(word) for word in partition(scheme, {}, digits, f"{scheme}.npz")]) == 0

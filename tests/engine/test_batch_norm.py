@@ -1,7 +1,6 @@
 """Models with BatchNorm: statistics of clients, server and neighbours, against plain PyTorch."""
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,16 +13,14 @@ from torch.nn.functional import cross_entropy
 from flatfed import models
 from flatfed.algorithms.dfedavg import DFedAvg
 from flatfed.algorithms.fedavg import FedAvg
-from flatfed.data import partition as partitions
 from flatfed.engine.executors import Batch
-from flatfed.engine.job import assembly
-from flatfed.engine.probe import drift, sharpness
+from flatfed.engine.probe import drift, measure, sharpness
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.models import batch_norm
 from flatfed.models.batch_norm import UnpaddedBatchNorm
-from flatfed.runs.run_config import RunConfig, TopologySettings
+from flatfed.runs.run_config import TopologySettings
 from harness import (
     Reference,
     advanced,
@@ -33,7 +30,6 @@ from harness import (
     job,
     needs,
     simulation,
-    write_problem,
 )
 from plain import Plain, mean
 
@@ -343,34 +339,18 @@ def test_a_batch_of_one_value_is_refused_before_the_first_round(tmp_path, normed
         simulation(tmp_path, run, executor)
 
 
-def test_an_evaluation_of_one_value_is_refused_without_running_statistics(tmp_path, normed):
-    """20 test images in batches of 19; torch refuses such a batch, also in evaluation mode."""
-    evaluation = {"evaluation": {"every": 1, "sets": ["test"], "batch_size": 19}}
+def test_an_evaluation_of_one_value_without_running_statistics_ends_the_run(tmp_path, normed):
+    """20 test images in batches of 19. The gradient of the probe's 8 images has batches of 7 and 1."""
     one_pixel = "nn.Sequential(nn.AvgPool2d(6), nn.BatchNorm2d(4{}), nn.Upsample(scale_factor=6))"
     tracked, untracked = one_pixel.format(""), one_pixel.format(", track_running_stats=False")
+    evaluation = {"evaluation": {"every": 1, "sets": ["test"], "batch_size": 19}}
     advanced(simulation(tmp_path, description("fedavg", **normed("one", tracked), **evaluation)), 1)
-    with pytest.raises(ConfigError, match=r"layer 'norm.1' \(BatchNorm2d\) .* batch of an evaluation, of 1 image"):
-        simulation(tmp_path, description("fedavg", **normed("two", untracked), **evaluation))
-
-
-@pytest.mark.parametrize("sizes", [{"images": 8, "m": 8}, {"images": 9, "m": 4}, {"images": 9, "m": 1}])
-def test_a_batch_of_the_probe_is_refused_without_running_statistics(tmp_path, normed, sizes):
-    """The gradient of 8 images has batches of 7 and 1; m_sharpness of 9 images has batches of 4, 4 and 1."""
-    layer = f"nn.Sequential(nn.AvgPool2d(6), {LAYERS['untracked']}, nn.Upsample(scale_factor=6))"
-    spec = description("fedavg", **normed("one", layer), probe={"every": 1, "rho": 0.1, **sizes})
-    with pytest.raises(ConfigError, match=r"layer 'norm.1' \(BatchNorm2d\) .* batch of an evaluation, of 1 image"):
-        simulation(tmp_path, spec)
-
-
-def test_the_test_images_of_a_node_count_as_an_evaluation(tmp_path):
-    """In batches of 7: the nodes' training images end with 2 at least, and 15 test images with 1."""
-    write_problem(tmp_path)
-    partition, found = partitions.load(tmp_path / "partition.npz"), []
-    for sizes in ([14, 0], [15, 0]):
-        drawn = replace(partition, client_test=[np.arange(size) for size in sizes])
-        evaluation = {"evaluation": {"every": 1, "sets": ["test", "nodes"], "batch_size": 7}}
-        found.append(assembly.smallest_batches(RunConfig(**description("dpsgd", **evaluation)), drawn)[1])
-    assert found == [2, 1]
+    run = simulation(tmp_path, description("fedavg", **normed("two", untracked), **evaluation))
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        advanced(run, 1)
+    probed = description("fedavg", **normed("two", untracked), probe={"every": 1, "rho": 0.1, "images": 8, "m": 8})
+    with pytest.raises(ConfigError, match=r"layer 'norm.1' \(BatchNorm2d\) gets one value: it has no variance"):
+        measure(simulation(tmp_path, probed, "stacked"))
 
 
 def test_a_layer_that_mixes_images_with_padding_is_refused_by_name(tmp_path, normed):

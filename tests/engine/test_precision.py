@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from flatfed.engine.executors import EXECUTORS
-from flatfed.engine.job.machine import bfloat16_units
+from flatfed.engine.job.machine import check_bfloat16
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
-from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import advanced, description, interrupted_job, job, needs, simulation, with_gradients
+from harness import advanced, description, job, needs, simulation, with_gradients
 from samples import sampled
 
 
@@ -59,24 +58,6 @@ def test_evaluation_is_in_float32(tmp_path):
     assert run.evaluate(run.server["w"][0]) == other.evaluate(run.server["w"][0])
 
 
-GPU, CPU, NONE = (["a GPU"], "a GPU"), (["avx512_bf16"], "avx512_bf16"), ([], "a CPU without units for it")
-TWO = (["amx_bf16", "avx512_bf16"], "amx_bf16 and avx512_bf16")
-
-
-@pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (NONE, TWO)])
-def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, capsys, first, then):
-    """The number of rows that train at a time may change under way."""
-    run, settings = (tmp_path, "scaffold", "run"), {"precision": "bfloat16"}
-    monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: first[0])
-    for rows in (1, 2):
-        interrupted_job(monkeypatch, *run, rows=rows, **settings)
-    assert "from round 3 of its checkpoint" in capsys.readouterr().err
-    monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: then[0])
-    assert read_finished(job(*run, **settings)).precision == "bfloat16"
-    output = capsys.readouterr().err
-    assert f"bfloat16 was multiplied by {first[1]}, here by {then[1]}" in output and "from the start" in output
-
-
 @pytest.mark.parametrize(
     ("instructions", "message"),
     [
@@ -91,12 +72,11 @@ def test_a_cpu_without_units_refuses_it_and_says_what_it_would_cost(tmp_path, mo
     assert not (tmp_path / "run").exists()
 
 
-def test_units_of_a_gpu_of_a_cpu_and_of_other_precisions(monkeypatch):
-    monkeypatch.setattr(host, "instructions", lambda: ("avx512f", "avx512_bf16"))
+def test_a_gpu_a_cpu_with_units_and_other_precisions_are_accepted(monkeypatch):
     low, full = (RunConfig(**description("fedavg", precision=name)) for name in ("bfloat16", "float32"))
-    for device, (units, _) in (("cuda", GPU), ("cpu", CPU)):
-        assert bfloat16_units(low, torch.device(device)) == units
-        assert bfloat16_units(full, torch.device(device)) is None
+    for config, device, units in ((low, "cuda", ()), (low, "cpu", ("avx512f", "avx512_bf16")), (full, "cpu", ())):
+        monkeypatch.setattr(host, "instructions", lambda units=units: units)
+        check_bfloat16(config, torch.device(device))
 
 
 def test_a_perturbation_below_the_rounding_of_the_weights_is_refused(tmp_path):

@@ -145,9 +145,9 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
     first = on_gpu(tmp_path, spec, "stacked")
     weights(first, 2)
-    checkpoint.Checkpoint(tmp_path, IDENTITY).write(first)
+    checkpoint.Checkpoint(tmp_path, IDENTITY, first.config).write(first)
     second = on_gpu(tmp_path, spec, "stacked")
-    checkpoint.Checkpoint(tmp_path, IDENTITY).restore(second)
+    checkpoint.Checkpoint(tmp_path, IDENTITY, second.config).restore(second)
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
 
 

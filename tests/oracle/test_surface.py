@@ -1,4 +1,4 @@
-"""Loss surfaces: every point against a forward pass by hand, directions by their definition, interruptions."""
+"""Loss surfaces: every point against a forward pass by hand, directions by their definition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from flatfed.analysis import loss_surface, trained_model
 from flatfed.analysis.loss_surface import SurfaceSettings, draw_directions
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.streams import stream
-from flatfed.engine.evaluate import Score
 from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
 from flatfed.runs.landscape_file import read
@@ -110,42 +109,6 @@ def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
         found = make(problem, tmp_path / f"{number}.npz", run, images=images, grid=3, seed=seed)
         assert (found.about.images, found.about.images_sha256) == (len(index), digest_arrays(images=index))
         assert found.loss[0, 1, 1] == pytest.approx(by_hand(problem, row(problem), index)[0], rel=1e-5)
-
-
-def test_an_interrupted_surface_goes_on_to_the_same_bytes_and_damaged_points_are_repeated(
-    problem, tmp_path, monkeypatch
-):
-    """The points are in their file before the interruption: a killed process leaves them too."""
-    make(problem, tmp_path / "whole.npz", "a")
-    monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    call, out = Score.__call__, tmp_path / "two" / "s.npz"
-
-    def stops_after(most: int) -> list:
-        def evaluate(self, row, index):
-            if len(evaluated) == most:
-                raise KeyboardInterrupt
-            evaluated.append(row)
-            return call(self, row, index)
-
-        evaluated = []
-        monkeypatch.setattr(Score, "__call__", evaluate)
-        return evaluated
-
-    for damaged in (False, True):
-        stops_after(2)
-        with pytest.raises(KeyboardInterrupt):
-            make(problem, out, "a")
-        (left,) = out.parent.iterdir()
-        evaluated = stops_after(100)
-        if damaged:
-            left.write_bytes(left.read_bytes()[:100])
-        else:
-            make(problem, out, "a", seed=1)  # neither takes these points nor loses them
-            evaluated.clear()
-        make(problem, out, "a")
-        assert len(evaluated) == 25 - 2 * (not damaged)
-        assert out.read_bytes() == (tmp_path / "whole.npz").read_bytes() and [*out.parent.iterdir()] == [out]
-        out.unlink()
 
 
 def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch):

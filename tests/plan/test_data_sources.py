@@ -106,38 +106,41 @@ def test_contents_decide_whether_data_changed(here, monkeypatch, source):
         file.write_bytes(content)
         os.utime(file, (seconds, seconds))
         hashed.clear()
-        return data_sources.listing_of_contents(source, cache)
+        return data_sources.listings(source, cache)
 
-    first = listed(content, 1000)
-    assert first == data_sources.listing(source), "as without a cache"
-    assert listed(content, 1000) == first and hashed == []
-    assert listed(content, 2000) == first != data_sources.listing(source)
+    first, present = listed(content, 1000)
+    assert first == present, "as without a cache"
+    assert listed(content, 1000) == (first, first) and hashed == []
+    seen, present = listed(content, 2000)
+    assert seen == first != present
     assert [path.resolve() for path in hashed] == [file.resolve()]
-    assert (changed := listed(content + b"x", 2000)) == data_sources.listing(source) != first
-    assert listed(content + b"x", 3000) == changed and listed(content, 4000) == first
+    changed, present = listed(content + b"x", 2000)
+    assert changed == present != first
+    assert listed(content + b"x", 3000)[0] == changed and listed(content, 4000)[0] == first
     monkeypatch.setattr(data_sources, "HASHED", 10)
-    assert listed(content, 5000) == data_sources.listing(source) and hashed == []
+    seen, present = listed(content, 5000)
+    assert seen == present and hashed == []
     cache.write_text("{")
-    assert data_sources.listing_of_contents(source, cache) == data_sources.listing(source), "as without a cache"
-    assert data_sources.listing_of_contents(source, Path("/proc/no/photos.json")) == data_sources.listing(source)
+    for path in (cache, Path("/proc/no/photos.json")):
+        assert data_sources.listings(source, path) == (present, present), "as without a cache"
 
 
 def test_files_that_are_not_read_decide_nothing(here, capsys):
     """`check` counts them, and compares the classes."""
-    source, listings, cache = SOURCE.check(PHOTOS, "source"), [], here / "cache.json"
+    source, listings, cache = SOURCE.check(PHOTOS, "source"), set(), here / "cache.json"
     for name in ("photos/notes.txt", "photos/train/a/.ipynb_checkpoints/0.png", "photos/train/a/more/1.png"):
-        listings.append((data_sources.listing(source), data_sources.listing_of_contents(source, cache)))
+        listings.update(data_sources.listings(source, cache))
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_bytes(Path("photos/train/a/0.png").read_bytes())
-    assert len({listing for pair in listings for listing in pair}) == 1
+    assert len(listings) == 1
     (here / "photos/train/a/new.png").write_bytes(b"x")
-    assert data_sources.listing(source) not in listings[0]
+    assert listings.isdisjoint(data_sources.listings(source, cache))
     (here / "photos/train/a/new.png").unlink()
     load()
     asked = ["scale=paper", "tables=[photos]", "figures=[]", "folders=[own]"]
     assert cli.main(["check", "--config", *asked]) == 0
-    expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("train", "test") for name in "abc")]
-    expected.insert(1, ".png in train/a/more")
+    expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("test", "train") for name in "abc")]
+    expected.insert(5, ".png in train/a/more")
     text = ", ".join(f"1 {kind}" for kind in expected)
     assert f"warning: dataset 'photos': not read: {text}\n" in capsys.readouterr().out
     load(change=put("datasets", "photos", "classes", value=4))

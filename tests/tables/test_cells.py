@@ -195,6 +195,15 @@ def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(hessians
     assert hessians("trace", [(2, None), (2, 2)]).beside is None, "PyHessian's estimate is absent for one seed"
 
 
+def test_a_warning_of_a_hessian_names_its_file(hessians, tmp_path):
+    hessians("trace", [(100, None)])
+    runs, path = [str(tmp_path / "a/1")], tmp_path / "warned.json"
+    texts = ["the trace has not converged", "the eigenvalues have not converged"]
+    made.written(path, made.hessian(100, 100, warnings=texts))
+    cell = make(runs, metric="hessian_trace", unit="number", rounds=3, analyses=[path])
+    assert cell.warnings == [f"{path}: {texts[0]}"]
+
+
 def test_a_table_can_leave_out_pyhessians_estimates(hessians, tmp_path):
     trace = hessians("trace", [(100, 120)])
     assert trace.beside and replace(trace, document=made.document(pyhessian=False)).beside is None

@@ -28,14 +28,12 @@ from flatfed.engine.evaluate import Score
 from flatfed.engine.executors import executor_class
 from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
-from flatfed.engine.job.progress import duration
 from flatfed.engine.speed.recording import CudaGraphs, RecordedScore
 from flatfed.errors import FlatFedError
 from flatfed.files import digest_arrays
 from flatfed.runs import landscape_file
-from flatfed.runs.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
+from flatfed.runs.landscape_file import Landscape, LandscapeSetUp, SurfaceModel
 
-SAVE_INTERVAL = 1.0  # seconds
 REPORT_INTERVAL = 15.0  # seconds
 REMEDIES = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
 
@@ -108,7 +106,7 @@ def evaluator(trained: TrainedModel, index: Tensor) -> Callable[[Tensor], np.nda
 
 
 def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSettings) -> None:
-    """Write the surface of ``run`` to ``out``; its losses are NaN if the run diverged. A stopped call resumes.
+    """Write the surface of ``run`` to ``out``; its losses are NaN if the run diverged.
 
     :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
     :raises FlatFedError: the grid is even or below 3, or the range is not positive and finite.
@@ -135,38 +133,14 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
         along_x, along_y = draw_directions(trained.layout, row, settings.seed)
         steps = torch.from_numpy(axis).to(row)
 
-        unfinished = UnfinishedSurface(out, {"kind": landscape_file.KIND, **about.model_dump()}, grid * grid)
-        label = f"{name}: surface"
-        if trained.record.diverged_at is None:
-            evaluate = evaluator(trained, index)
-
-            def at(point: int) -> np.ndarray:
-                x, y = divmod(point, grid)
-                return evaluate(row + steps[x] * along_x + steps[y] * along_y)
-
-            _evaluate(at, unfinished, label)
+        values, reported = np.full((2, 1, grid, grid), np.nan), time.monotonic()
+        if trained.record.diverged_at is not None:
+            print(f"{name}: surface: diverged, so without losses", file=sys.stderr)
         else:
-            print(f"{label}: diverged, so without losses: {name}", file=sys.stderr)
-            unfinished.values[:] = np.nan
-        loss, accuracy = unfinished.values.reshape(2, 1, grid, grid)
-        landscape_file.write(out, Landscape(about, axis, axis, loss, accuracy))
-        unfinished.discard()
-
-
-def _evaluate(at: Callable[[int], np.ndarray], unfinished: UnfinishedSurface, label: str) -> None:
-    """Evaluate the points that ``unfinished`` lacks."""
-    total, before = len(unfinished.done), int(unfinished.done.sum())
-    began = saved = reported = time.monotonic()
-    if before:
-        print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
-    for done, point in enumerate(np.flatnonzero(~unfinished.done).tolist(), before + 1):
-        unfinished.values[:, point] = at(point)
-        unfinished.done[point] = True
-        now = time.monotonic()
-        if now - saved > SAVE_INTERVAL:
-            unfinished.save()
-            saved = now
-        if now - reported > REPORT_INTERVAL:
-            remaining = duration((now - began) / (done - before) * (total - done))
-            print(f"{label}: {done}/{total} points, {remaining} left", file=sys.stderr)
-            reported = now
+            evaluate = evaluator(trained, index)
+            for x, y in np.ndindex(grid, grid):
+                values[:, 0, x, y] = evaluate(row + steps[x] * along_x + steps[y] * along_y)
+                if time.monotonic() - reported > REPORT_INTERVAL:
+                    print(f"{name}: surface: {x * grid + y + 1} of {grid * grid} points", file=sys.stderr)
+                    reported = time.monotonic()
+        landscape_file.write(out, Landscape(about, axis, axis, *values))

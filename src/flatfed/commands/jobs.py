@@ -61,19 +61,18 @@ class Jobs:
 
     def source_files(self, dataset: str) -> tuple[list[str], bool]:
         """Return the single files of a dataset's source, and whether at most their times changed."""
-        spec, listing = self._source(dataset)
-        changed = listing != data_sources.listing(spec.source, spec.domains)
-        return [*data_sources.files(spec.source).values()], changed
+        spec, first, present = self._source(dataset)
+        return [*data_sources.files(spec.source).values()], first != present
 
     def source_digest(self, dataset: str) -> str | None:
         """Return a digest of the files of a source: Snakemake misses a new file that is older than the old one."""
-        _, listing = self._source(dataset)
-        return listing
+        _, first, _ = self._source(dataset)
+        return first
 
     @functools.cache  # noqa: B019, the jobs live as long as their process
-    def _source(self, dataset: str) -> tuple[DatasetSpecification, str | None]:
+    def _source(self, dataset: str) -> tuple[DatasetSpecification, str | None, str | None]:
         spec = self.experiment.catalog.dataset_spec(dataset)
-        return spec, data_sources.listing_of_contents(spec.source, LISTINGS / f"{dataset}.json", spec.domains)
+        return spec, *data_sources.listings(spec.source, LISTINGS / f"{dataset}.json", spec.domains)
 
     def partition(self, scale: str, protocol: str, split: str, seed: str) -> PartitionSpecification:
         return self.experiment.partition_spec(scale, protocol, split, int(seed))

@@ -31,6 +31,7 @@ from flatfed.engine.job.progress import in_units
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
+from flatfed.runs.run_config import RunConfig
 from flatfed.runs.store import Store, state
 from flatfed.tables.readings import chip
 
@@ -76,7 +77,8 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     every = {path: run for _, runs in of_names.values() for path, run in runs.items()}
     near = {kind: nearest(*kind, measured) for kind in {_kind(run) for run in every.values()}}
     rates = {kind: per_round(of_kind, device) for kind, of_kind in near.items()}
-    costs = {path: run_costs(run, rates[_kind(run)]) for path, run in every.items()}
+    sizes = {_model(record.config): record.parameters for record in store.records.values()}
+    costs = {path: run_costs(run, rates[_kind(run)], sizes) for path, run in every.items()}
     by_run = pd.DataFrame.from_dict(costs, "index", float, list(COSTS))
     rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
     rows["total"] = {"cells": sum(cells for cells, _ in of_names.values()), **by_run.agg(COSTS)}
@@ -104,19 +106,27 @@ def per_round(near: pd.DataFrame, device: str) -> dict[str, float]:
     return hours | ({"unknown": 1} if here.empty else here[["memory", "GPU memory"]].max().to_dict())
 
 
-def run_costs(run: Run, rates: dict[str, float]) -> dict[str, float]:
-    """Return the ``COSTS`` of a ``run``, by the ``rates`` of its kind (:func:`per_round`) if it is unfinished."""
-    present, data, model = state(run), run.config.dataset, run.config.model
-    built = [model.name, data.shape, data.classes, model.options]
-    costs = {"runs": 1, present: 1, "disk": FLOAT * _parameters(json.dumps(built, sort_keys=True))}
+def run_costs(run: Run, rates: dict[str, float], sizes: dict[str, int | None]) -> dict[str, float]:
+    """Return the ``COSTS`` of a ``run``, by the ``rates`` of its kind (:func:`per_round`) if it is unfinished.
+
+    ``sizes``: number of parameters of the models (:func:`_model`) of recorded runs; others are built.
+    """
+    present, model = state(run), _model(run.config)
+    costs = {"runs": 1, present: 1, "disk": FLOAT * (sizes.get(model) or _parameters(model))}
     if present == "finished":
         return costs
     return costs | {key: rate * run.config.rounds if key in HOURS.values() else rate for key, rate in rates.items()}
 
 
+def _model(config: RunConfig) -> str:
+    """Return name, shape of an image, classes and options as JSON."""
+    model, data = config.model, config.dataset
+    return json.dumps([model.name, data.shape, data.classes, model.options], sort_keys=True)
+
+
 @functools.cache
 def _parameters(model: str) -> int:
-    """Return the number of parameters of a ``model``: name, shape of an image, classes and options as JSON."""
+    """Return the number of parameters of a ``model`` (:func:`_model`)."""
     import torch
 
     from flatfed import models

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from flatfed.commands import arguments, configuration
 from flatfed.engine.job import progress
-from flatfed.errors import DataError
 from flatfed.plan import Experiment, Run
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
@@ -90,16 +89,12 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
         texts += filter(None, [versions.remarks(finished)])
         return State("diverged" if finished.diverged_at else "done", f"{run.path}: {'; '.join(texts)}" if texts else "")
     position = progress.read(folder)
-    begun, words = position is not None, f"{position.run}: {position}" if position else f"{run.path}: begins"
     if held:
-        return State("running", words)
-    with contextlib.suppress(OSError, DataError):
-        rounds = record.read(folder / record.RECORD_SO_FAR).rounds_done
-        begun, words = True, f"{run.path}: after round {rounds}"
+        return State("running", f"{run.path}: {position or 'begins'}")
     if (log := run.log("train")) in failed:
         return State("failed", failed[log])
-    if begun:
-        return State("stopped", words)
+    if position:
+        return State("stopped", f"{run.path}: after round {position.round}")
     if state_on_disk == "stale":
         reasons = store.differences(record.read(run.record), run.config)
         return State("waiting", f"{run.path}: {'; '.join(reasons)}; it will be trained again")

@@ -4,7 +4,7 @@ Writes an .npz: loss (nats) and accuracy at w + x d1 + y d2 on a grid of (x, y),
 directions d1 and d2 are Gaussian, orthogonal within each filter, and scaled to the norm of the model's filter (Li et
 al. 2018). Biases and normalisation layers stay fixed. Use the same --seed for all models of a comparison.
 
-With --images all, (0, 0) has the evaluated loss of the run. A second call resumes after the last finished points.
+With --images all, (0, 0) has the evaluated loss of the run.
 
 example:
   python -m flatfed surface results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \

@@ -43,21 +43,13 @@ def _visible(folder: Path) -> list[os.DirEntry[str]]:
         return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
 
-def _is(kind: str, entry: os.DirEntry[str]) -> bool:
-    """Return ``entry.is_dir()`` or ``entry.is_file()``, False for broken and circular links."""
-    try:
-        return getattr(entry, f"is_{kind}")()
-    except OSError:
-        return False
-
-
 def _suffix(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
 def subfolders(root: Path) -> list[str]:
     """Return the sorted names of visible folders in ``root``."""
-    return [entry.name for entry in _visible(root) if _is("dir", entry)]
+    return [entry.name for entry in _visible(root) if os.path.isdir(entry)]
 
 
 def folders(root: Path, where: str, expected: str) -> list[str]:
@@ -99,10 +91,8 @@ def class_images(folder: Path, where: str) -> list[str]:
     """Return the sorted visible image files in ``folder``; DataError without any, or for one that is no plain file."""
     entries = [entry for entry in _visible(folder) if _suffix(entry.name) in IMAGE_SUFFIXES]
     for entry in entries:
-        if not _is("file", entry):
-            link = "a link without target" if entry.is_symlink() else "a pipe, socket or device"
-            kind = "a folder" if _is("dir", entry) else link
-            raise DataError(f"{where}: {entry.path} is {kind}, with the name of an image; move or rename it")
+        if not os.path.isfile(entry):
+            raise DataError(f"{where}: {entry.path} is no file, with the name of an image; move or rename it")
     if not entries:
         raise DataError(f"{where}: class folder {folder} holds no image ({', '.join(sorted(IMAGE_SUFFIXES))})")
     return [entry.path for entry in entries]
@@ -142,7 +132,7 @@ def files_read(source: Source, domains: list[str] | None) -> dict[str, str]:
 def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, int]:
     """Return {kind and folder: number} of the visible files on disk next to the images that are not read.
 
-    The whole content of a folder that is not read counts as one kind per suffix; of an archive, each array counts.
+    Of an archive, each array counts.
 
     :raises DataError: as :func:`folder_images`, or the archive cannot be read.
     """
@@ -151,18 +141,13 @@ def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, 
     if not isinstance(source, ImageFolder):
         return {}
     counts: Counter[str] = Counter()
-    root, images = Path(source.path), folder_images(source, domains, where)
-    classes = [Path(paths[0]).parent for by_class in images.values() for paths in by_class]
-    read = {root, *(root / part for part in images), *classes}
-    for folder in (*sorted(read - {*classes}), *classes):
-        for entry in _visible(folder):
-            if Path(entry.path) in read or (folder in classes and _suffix(entry.name) in IMAGE_SUFFIXES):
-                continue
-            names, place = [entry.name], folder
-            if _is("dir", entry) and not entry.is_symlink():  # a link may lead to a whole disk
-                names, place = [name for _, _, below in os.walk(entry.path) for name in below], entry.path
-            shown = (_suffix(name) or "no suffix" for name in names if not name.startswith("."))
-            counts.update(f"{suffix} in {os.path.relpath(place, root)}" for suffix in shown)
+    images = folder_images(source, domains, where)
+    read = {path for by_class in images.values() for paths in by_class for path in paths}
+    for folder, below, names in os.walk(Path(source.path)):  # not through links, which may lead to a whole disk
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        others = (name for name in names if not name.startswith(".") and os.path.join(folder, name) not in read)
+        place = os.path.relpath(folder, source.path)
+        counts.update(f"{_suffix(name) or 'no suffix'} in {place}" for name in others)
     return dict(counts)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from flatfed.errors import DataError
 from flatfed.files import HASHED, digest_arrays, write_whole
 
 BLOCK = 1 << 26  # bytes of images per write
-PAUSE = 10.0  # seconds between progress lines
 MOST_DAMAGED = 20  # unreadable images in a message
 
 
@@ -190,16 +188,10 @@ def _repeated(hashes: np.ndarray, values: np.ndarray) -> int:
 
 def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:
     """Write the images of ``parts`` to ``out``; DataError with all files that cannot be read."""
-    total, done, shown = sum(len(part) for part in parts), 0, time.monotonic()
     for part in parts:
         block = max(1, BLOCK // max(1, int(np.prod(part.shape[1:]))))
         for start in range(0, len(part), block):
-            images = part[start : start + block]
-            out.write(images.tobytes())
-            done += len(images)
-            if time.monotonic() - shown >= PAUSE:
-                shown = time.monotonic()
-                print(f"dataset {name!r}: {done} of {total} images written", file=sys.stderr, flush=True)
+            out.write(part[start : start + block].tobytes())
     if damaged := [text for part in parts for text in getattr(part, "damaged", [])]:
         more = [f"... and {len(damaged) - MOST_DAMAGED} more"] if len(damaged) > MOST_DAMAGED else []
         raise DataError(f"dataset {name!r}: unreadable images: {'; '.join([*damaged[:MOST_DAMAGED], *more])}")

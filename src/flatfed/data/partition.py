@@ -49,49 +49,33 @@ def assign(labels: np.ndarray, spec: keys.PartitionSpecification) -> list[np.nda
 
     With ``images_of``, the central client has the images of all clients of that partition, repeated ones included.
 
-    :raises DataError: the partition is impossible.
+    :raises DataError: the images do not fit it.
     """
-    clients = spec.clients or 1
-    if clients > len(labels):
-        raise DataError(f"partition: {clients} clients, but {spec.dataset!r} has {len(labels)} training images")
-    if isinstance(spec, keys.CentralPartition) and spec.images_of:
-        return [np.concatenate(assign(labels, keys.check_partition(spec.pooled)))]
+    if spec.images_of:
+        shared = spec.model_dump(exclude_unset=True, include={"dataset", "classes", "seed"})
+        return [np.concatenate(assign(labels, keys.check_partition({**shared, **spec.images_of})))]
     return SCHEMES[spec.scheme](labels, spec)
 
 
 def leave_one_out(
-    numbers: np.ndarray | None, names: Sequence[str], spec: keys.PartitionSpecification
+    numbers: np.ndarray, names: Sequence[str], spec: keys.PartitionSpecification
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return every client's training positions, and those of one domain as test set (FedLESAM section 6.1).
 
     ``numbers`` (n,): index of every image's domain in ``names``. ``clients_per_domain`` clients share each other
     domain evenly and at random, in the same way for every ``held_out``.
 
-    :raises DataError: ``spec`` does not fit the domains.
+    :raises DataError: a domain has too few images.
     """
-    key, dataset = "partition: clients_per_domain", f"dataset {spec.dataset!r}"
-    if numbers is None:
-        raise DataError(f"partition: scheme: domain, but {dataset} lists no `domains` in config/datasets.yaml")
-    held_out, per_domain = spec.held_out, spec.clients_per_domain
-    if held_out >= len(names):
-        domains = f"its {len(names)} domains, from 0: {', '.join(names)}"
-        raise DataError(f"partition: held_out: {held_out} is no domain of {dataset}; {domains}")
-    if len(names) < 2:
-        raise DataError(f"partition: {dataset} has only the domain {names[0]!r}; none is left to train")
-    clients = per_domain * (len(names) - 1)
-    if spec.clients not in (None, clients):
-        raise DataError(f"{key}: {per_domain}, for {len(names) - 1} domains: clients: {clients}, not {spec.clients}")
     rng, parts = stream(spec.seed, "partition"), []
     for number, name in enumerate(names):
-        members = rng.permutation(np.flatnonzero(numbers == number))
-        if not len(members):
-            raise DataError(f"partition: domain {name!r} of {dataset} holds no image")
-        if number == held_out:
-            continue
-        if len(members) < per_domain:
-            raise DataError(f"{key}: {per_domain}, but domain {name!r} of {dataset} has {len(members)} images")
-        parts += np.array_split(members, per_domain)
-    return parts, np.flatnonzero(numbers == held_out)
+        members, clients = rng.permutation(np.flatnonzero(numbers == number)), spec.clients_per_domain
+        if len(members) < (1 if number == spec.held_out else clients):
+            domain = f"domain {name!r} of dataset {spec.dataset!r}"
+            raise DataError(f"partition: clients_per_domain: {clients}, but {domain} has {len(members)} images")
+        if number != spec.held_out:
+            parts += np.array_split(members, clients)
+    return parts, np.flatnonzero(numbers == spec.held_out)
 
 
 def draw_client_test(
@@ -166,8 +150,6 @@ def make(content: Mapping[str, Any], dataset: str | os.PathLike[str], out: str |
     data = datasets.load(dataset)
     if data.name != spec.dataset:
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec.dataset!r}")
-    if spec.classes not in (None, data.classes):
-        raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec.classes}")
     datasets.verify(dataset)
     if spec.scheme == "domain":
         parts, test = leave_one_out(data.domains, data.domain_names, spec)

@@ -60,11 +60,8 @@ def grouped_dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[
 
 def pathological(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Give every client ``classes_per_client`` random classes in equal shares (FedSMOO app. B.2)."""
-    classes, kept = spec.classes, spec.classes_per_client
-    if kept > classes:
-        raise DataError(f"partition: classes_per_client: {kept} is more than the {classes} classes")
-    rng = stream(spec.seed, "partition")
-    shares = np.zeros((spec.clients, classes))
+    rng, kept = stream(spec.seed, "partition"), spec.classes_per_client
+    shares = np.zeros((spec.clients, spec.classes))
     shares[:, :kept] = 1 / kept
     for row in shares:
         rng.shuffle(row)
@@ -77,12 +74,9 @@ def shards(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]
     ``assignment``: ``different_classes``, no client has a class twice (DFedSAM app. C), or ``permutation`` (McMahan et
     al. 2017, section 3).
     """
-    clients, per_client, count = spec.clients, spec.shards_per_client, len(labels)
-    size = count // (clients * per_client)
-    if size == 0:
-        raise DataError(f"partition: {clients} clients x {per_client} shards are more than the {count} training images")
-    rng = stream(spec.seed, "partition")
-    order = rng.permutation(count)
+    clients, per_client = spec.clients, spec.shards_per_client
+    size, rng = len(labels) // (clients * per_client), stream(spec.seed, "partition")
+    order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     pieces = order[: clients * per_client * size].reshape(clients * per_client, size)
     if spec.assignment == "permutation":

@@ -15,6 +15,7 @@ from flatfed.data import counting, keys, order
 from flatfed.data import dataset as datasets
 from flatfed.data.dataset import Images, Part
 from flatfed.data.image_folders import imagefolder
+from flatfed.data.labels import of_images
 from flatfed.errors import DataError, unknown
 from flatfed.files import UNREADABLE, download_folder
 
@@ -69,16 +70,13 @@ def digits(spec: keys.DatasetSpecification) -> Images:
     quantiles = (ranks + 0.5) / np.bincount(labels)[labels]
     test = np.zeros(len(labels), dtype=bool)
     test[np.argsort(quantiles, kind="stable")[: spec.source.test]] = True
-    names, numbers, where = None, None, f"dataset {spec.name!r}"
+    names, numbers = None, None
     if spec.source.expand == "rotate90":
         images = np.concatenate([images, np.rot90(images, axes=(2, 3))])
         labels, test = np.concatenate([labels, labels + 10]), np.concatenate([test, test])
     elif spec.source.expand == "styles":
-        names = spec.domains or []
-        if not names:
-            raise DataError(f"{where}: source.expand: styles needs a list `domains` of {', '.join(STYLES)}")
-        if unknown_styles := [name for name in names if name not in STYLES]:
-            raise DataError(unknown("style", unknown_styles[0], STYLES, f"{where}: domains"))
+        if not (names := spec.domains):
+            raise DataError(f"dataset {spec.name!r}: source.expand: styles needs a list `domains`")
         numbers = ranks % len(names)
         images = np.stack([styles[name] for name in names])[numbers, np.arange(len(labels))]
     parts = [Part(images[mask], labels[mask], None if numbers is None else numbers[mask]) for mask in (~test, test)]
@@ -111,7 +109,7 @@ def torchvision(spec: keys.DatasetSpecification) -> Images:
                 images = images.transpose(0, 2, 1)  # its files hold transposed characters
             parts.append(Part(_channels_first(images), np.asarray(part.targets, dtype=np.int64)))
     if source.draw:
-        parts = _draw(parts, source.draw, f"{where}: source.draw")
+        parts = _draw(parts, source.draw)
     return Images(*parts)
 
 
@@ -139,11 +137,9 @@ def _link(kind: Any, path: Path, folder: Path, where: str) -> bool:
     return True
 
 
-def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
+def _draw(parts: list[Part], count: int) -> list[Part]:
     """Draw ``count`` random images, with the original ratio of train to test, in the original order."""
     sizes = [len(part.labels) for part in parts]
-    if not 2 <= count <= sum(sizes):
-        raise DataError(f"{where}: {count} must lie between 2 and the {sum(sizes)} images of the dataset")
     train_count = round(count * sizes[0] / sum(sizes))
     rng, drawn = np.random.Generator(np.random.Philox(0)), []
     for part, size, kept in zip(parts, sizes, (train_count, count - train_count), strict=True):
@@ -175,10 +171,7 @@ def _with_domains(where: str, arrays: Any, parts: list[Part]) -> Images:
     if len(domains) == 1:
         raise DataError(f"{where}: has {min(domains)} alone; expected both train_domains and test_domains, or neither")
     for part, (name, numbers) in zip(parts, domains.items(), strict=True):
-        if numbers.shape != part.labels.shape or not np.issubdtype(numbers.dtype, np.integer):
-            expected = f"{len(part.labels)} whole numbers from 0"
-            raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {expected}")
-        if numbers.min() < 0:
+        if of_images(numbers, len(part.labels), f"{where}: {name}").min() < 0:
             raise DataError(f"{where}: {name} contains {numbers.min()}; expected numbers from 0")
     count = 1 + int(max(numbers.max() for numbers in domains.values()))
     names = [str(name) for name in arrays["domains"]] if "domains" in arrays.files else [str(n) for n in range(count)]

@@ -64,24 +64,21 @@ class UserCallback(Callback):
         self._call("finish", simulation)
 
     def _call(self, method: str, simulation: Simulation, *arguments: Any) -> None:
-        before = attributes(simulation), contents(simulation)
+        before = contents(simulation)
         getattr(self.callback, method)(simulation, *arguments)
-        (objects, tensors), (present, after) = before, (attributes(simulation), contents(simulation))
-        changed = [name for name, value in objects.items() if present.get(name) is not value]
-        changed += [name for name in {**tensors, **after} if not same(tensors.get(name), after.get(name))]
-        if changed:
+        after = contents(simulation)
+        if changed := [name for name in {**before, **after} if before.get(name) != after.get(name)]:
             remedy = 'a callback may change copies only, such as simulation.server["w"].clone()'
             raise ConfigError(f"callbacks: {self.name}.{method} changed simulation.{changed[0]}; {remedy}")
 
 
-def attributes(simulation: Simulation) -> dict[str, Any]:
-    """Return the attributes of ``simulation`` and of its algorithm, and the model's mode: none may be replaced."""
-    of_algorithm = {f"algorithm.{key}": value for key, value in vars(simulation.algorithm).items()}
-    return {**vars(simulation), **of_algorithm, "model.training": simulation.model.training}
+def contents(simulation: Simulation) -> dict[str, Any]:
+    """Return name -> identity of the attributes of ``simulation`` and its algorithm, and contents of vectors and data.
 
-
-def contents(simulation: Simulation) -> dict[str, tuple[int, Tensor]]:
-    """Return the vectors and data of ``simulation``: name -> torch's count of changes, and the :func:`entries`."""
+    Contents are torch's count of changes and the :func:`entries`.
+    """
+    objects = {f"algorithm.{name}": value for name, value in vars(simulation.algorithm).items()} | vars(simulation)
+    objects["model.training"] = simulation.model.training
     state, data, evaluate = simulation.state, simulation.data, simulation.evaluate
     snapshots = state.received.snapshots if state.received else {}
     tensors = {
@@ -93,17 +90,14 @@ def contents(simulation: Simulation) -> dict[str, tuple[int, Tensor]]:
         "members": torch.from_numpy(np.concatenate(simulation.members)),
         **{"evaluate.images": evaluate.images, "evaluate.train": evaluate.train},
     }
-    return {name: (values._version, entries(values)) for name, values in tensors.items()}
+    identities = {name: id(value) for name, value in objects.items()}
+    return identities | {name: (values._version, entries(values)) for name, values in tensors.items()}
 
 
-def entries(values: Tensor) -> Tensor:
-    """Return a copy of all or ``SAMPLED`` entries of ``values``, as bytes (n,)."""
+def entries(values: Tensor) -> bytes:
+    """Return all or ``SAMPLED`` entries of ``values``."""
     count = values.numel()
-    return values.reshape(-1)[:: 1 if count <= COMPARED else count // SAMPLED].clone().view(torch.uint8)
-
-
-def same(before: tuple[int, Tensor] | None, after: tuple[int, Tensor] | None) -> bool:
-    return None not in (before, after) and before[0] == after[0] and torch.equal(before[1], after[1])
+    return values.reshape(-1)[:: 1 if count <= COMPARED else count // SAMPLED].cpu().numpy().tobytes()
 
 
 def files() -> dict[str, Path]:

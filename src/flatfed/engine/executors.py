@@ -19,8 +19,7 @@ from torch.nn.functional import log_softmax
 
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
-from flatfed.engine import hooks, second_stream
-from flatfed.engine.weights import pass_images
+from flatfed.engine import hooks, second_stream, weights
 from flatfed.errors import ConfigError, unknown
 from flatfed.models import batch_norm
 
@@ -81,20 +80,20 @@ class Executor(ABC):
 
     def loss(self, tensors: dict[str, Tensor], batch: Batch) -> Tensor:
         """Return the weighted loss on one row's ``batch``; ``tensors``: parameters by name, in the layers' dtype."""
-        output, weights = self.logits(self.model, tensors, batch), batch.weights
+        output = self.logits(self.model, tensors, batch)
         second = None
         if batch.second is not None:
             tensors = self.layout.views(self.cast(batch.second))
             second = self.logits(self.evaluated, tensors, replace(batch, masks=[], buffers=None))
         if second is not None or (self.own_loss and not self.two_models):
-            losses = hooks.checked(self.own_loss, self.own_loss(output, batch.labels, second), weights)
-            return (losses * weights).sum()
+            losses = hooks.checked(self.own_loss, self.own_loss(output, batch.labels, second), batch.weights)
+            return (losses * batch.weights).sum()
         # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
         logarithms = log_softmax(output, dim=1)
         log_likelihoods = logarithms.gather(1, batch.labels[:, None])[:, 0]
         if share := self.label_smoothing:
             log_likelihoods = (1 - share) * log_likelihoods + share * logarithms.mean(dim=1)
-        return -(log_likelihoods * weights).sum()
+        return -(log_likelihoods * batch.weights).sum()
 
     def cast(self, row: Tensor) -> Tensor:
         """Return ``row`` in the layers' dtype."""
@@ -102,11 +101,8 @@ class Executor(ABC):
 
     @cached_property
     def fixed(self) -> dict[str, Tensor]:
-        """Frozen parameters and buffers by name, in the layers' dtype, without those of BatchNorm."""
-        named = (*self.model.named_parameters(), *self.model.named_buffers())
-        others = {*self.layout.names, *self.buffers.names}
-        outside = ((name, value) for name, value in named if name not in others)
-        return {name: self.cast(value) for name, value in outside if value.is_floating_point()}
+        """The model's :func:`flatfed.engine.weights.fixed` tensors, in the layers' dtype."""
+        return {name: self.cast(value) for name, value in weights.fixed(self.model).items()}
 
     @cached_property
     def buffers(self) -> Layout:
@@ -127,8 +123,8 @@ class Executor(ABC):
         views = {} if batch.buffers is None else self.buffers.views(batch.buffers)
         # Copies: a change of a view would also count as a change of the other views, which autograd has saved.
         buffers = {name: view.clone() for name, view in views.items()}
-        weights = dict.fromkeys(self.unpadded, batch.weights)
-        output = pass_images(model, {**self.fixed, **tensors, **buffers, **weights}, inputs)
+        image_weights = dict.fromkeys(self.unpadded, batch.weights)
+        output = weights.pass_images(model, {**self.fixed, **tensors, **buffers, **image_weights}, inputs)
         for name, view in views.items():
             view.copy_(buffers[name])
         return output.to(batch.weights.dtype)

@@ -7,6 +7,7 @@ W[i, j] > 0 only between neighbours and on the diagonal; rows sum to one. Weight
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -64,8 +65,9 @@ class Topology:
             near = networkx.to_numpy_array(graph, nodelist=range(self.clients))
         return _weights(near)
 
+    @cached_property
     def spectral_gap(self) -> float:
-        """Return 1 - lambda; one gossip step multiplies the distance from the mean by at most lambda.
+        """1 - lambda: one gossip step multiplies the distance from the mean by at most lambda.
 
         lambda^2 is the largest eigenvalue of E[W' W] - 11'/m; for time-varying graphs E is over the first 100 rounds.
         """

@@ -54,6 +54,16 @@ def pass_images(model: nn.Module, tensors: dict[str, Tensor], inputs: tuple[Any,
             table.update(values)
 
 
+def fixed(model: nn.Module) -> dict[str, Tensor]:
+    """Return frozen parameters and buffers of real numbers that no pass of ``model`` changes, to change in place."""
+    named, changing = (*model.named_parameters(), *model.named_buffers()), batch_norm.buffer_layout(model).names
+    return {
+        name: value.detach()
+        for name, value in named
+        if not value.requires_grad and value.is_floating_point() and value.numel() and name not in changing
+    }
+
+
 class Front(nn.Module):
     """An algorithm's ``transform`` of the images in front of a model, and its ``size`` parameters ``values``."""
 
@@ -87,15 +97,6 @@ class Weights:
         shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
         self.evaluated = copy.deepcopy(self.model, shared)
         self.evaluated.eval()
-
-    def fixed(self) -> dict[str, Tensor]:
-        """Return frozen parameters and buffers of real numbers that no pass changes, by name, to change in place."""
-        named, changing = (*self.model.named_parameters(), *self.model.named_buffers()), self.buffer_layout.names
-        return {
-            name: value.detach()
-            for name, value in named
-            if not value.requires_grad and value.is_floating_point() and value.numel() and name not in changing
-        }
 
     @property
     def parameters(self) -> int:

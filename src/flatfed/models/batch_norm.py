@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -96,6 +95,8 @@ class UnpaddedBatchNorm(_BatchNorm):
         values = x.to(torch.promote_types(x.dtype, torch.float32))
         shape = (1, -1, *[1] * (x.dim() - 2))
         if self.training or self.running_mean is None:
+            if x.numel() == x.shape[1]:
+                raise ConfigError(f"layer {self.path!r} ({type(self).__name__}) gets one value: it has no variance")
             values_of_image = x[0, 0].numel()
             dims, share = [0, *range(2, x.dim())], weights / (weights.sum() * values_of_image)
             share = share.to(values).view(-1, *[1] * (x.dim() - 1))
@@ -131,33 +132,3 @@ def leave_out_padding(module: nn.Module) -> None:
         kind, layer.path = type(layer), path
         layer.register_buffer("image_weights", torch.empty(0), persistent=False)
         layer.__class__ = type(kind.__name__, (kind, UnpaddedBatchNorm), {})  # a subclass may add to forward
-
-
-def refuse_single_values(
-    module: nn.Module, shape: tuple[int, int, int], trained: int, evaluated: int, model: str
-) -> None:
-    """Refuse a run in which a layer of ``module`` gets one value per channel, which has no variance.
-
-    ``shape`` (C, H, W) of an image; ``trained``, ``evaluated``: the smallest batches; ``model``: name in messages.
-    Evaluations need values only in layers without running statistics.
-    """
-    named = layers(module)
-    untracked = [name for name, layer in named.items() if layer.running_mean is None]
-    for images, names, what in ((trained, [*named], "batch"), (evaluated, untracked, "batch of an evaluation")):
-        if names and images == 1:  # of more images, a layer gets more values
-            text = f"has one value per channel in the smallest {what}, of 1 image, so no variance"
-            _pass(copy.deepcopy(module), names, torch.zeros(1, *shape), f"model {model}", text)
-
-
-def _pass(module: nn.Module, names: list[str], image: Tensor, model: str, text: str) -> None:
-    """Pass ``image`` (1, C, H, W) through ``module``; ConfigError if one of ``names`` gets one value per channel."""
-    for name in names:
-
-        def check(layer: nn.Module, inputs: tuple[Tensor, ...], name: str = name) -> None:
-            if inputs[0].numel() == inputs[0].shape[1]:
-                where = f"{model}: layer {name!r} ({type(layer).__name__})"
-                raise ConfigError(f"{where} {text}; allowed: another batch size, or larger images")
-
-        module.get_submodule(name).register_forward_pre_hook(check)
-    with running_statistics(module), torch.no_grad():
-        module(image)

@@ -55,14 +55,6 @@ def files(source: Source) -> dict[str, str]:
     return {} if isinstance(source, ImageFolder) else files_read(source, None)
 
 
-def listing(source: Source, domains: list[str] | None = None) -> str | None:
-    """Return a digest of the sizes and times of the files that a source with ``domains`` reads, None without any.
-
-    Covers the ends of single files: an .npz file ends with the checksums of its arrays.
-    """
-    return _digest(_stamps(source, files_read(source, domains)))
-
-
 def _digest(stamps: dict[str, list[Any]]) -> str | None:
     return digest_json([[key, *stamp] for key, stamp in stamps.items()]) if stamps else None
 
@@ -81,17 +73,19 @@ def _stamps(source: Source, paths: Mapping[str, str]) -> dict[str, list[Any]]:
     return stamps
 
 
-def listing_of_contents(source: Source, cache: Path, domains: list[str] | None = None) -> str | None:
-    """Return the :func:`listing` with which the contents of a source's files were first seen.
+def listings(source: Source, cache: Path, domains: list[str] | None = None) -> tuple[str | None, str | None]:
+    """Return the listing with which the contents of a source's files were first seen, and the present listing.
 
+    A listing is a digest of the sizes and times of the files that a source with ``domains`` reads, None without any.
+    It covers the ends of single files: an .npz file ends with the checksums of its arrays.
     ``cache``: JSON file of these listings, and of the digests of files; a file is hashed again if its stamp changes.
-    Returns the :func:`listing` if the files have over ``HASHED`` bytes or cannot be read.
+    Returns the present one twice if the files have over ``HASHED`` bytes or cannot be read.
     """
     paths = files_read(source, domains)
     stamps = _stamps(source, paths)
     text = _digest(stamps)
     if text is None or sum(stamp[0] for stamp in stamps.values()) > HASHED:
-        return text
+        return text, text
     known, digests = {"files": {}, "listings": {}}, {}
     with contextlib.suppress(OSError, DataError):
         known = read_json(cache)
@@ -100,13 +94,13 @@ def listing_of_contents(source: Source, cache: Path, domains: list[str] | None =
             seen, digest = known["files"].get(name, (None, None))
             digests[name] = digest if stamp == seen else digest_file(paths[name])
     except OSError:
-        return text
-    listings = {digest_json(digests): text, **known["listings"]}
-    current = {"files": {name: [stamp, digests[name]] for name, stamp in stamps.items()}, "listings": listings}
+        return text, text
+    first = {digest_json(digests): text, **known["listings"]}
+    current = {"files": {name: [stamp, digests[name]] for name, stamp in stamps.items()}, "listings": first}
     if current != known:
         with contextlib.suppress(OSError):  # a read-only disk
             write_json(cache, current)
-    return listings[digest_json(digests)]
+    return first[digest_json(digests)], text
 
 
 def kept(specs: Iterable[DatasetSpecification], named: Collection[str], paths: Paths) -> list[str]:

@@ -27,7 +27,7 @@ from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths, without_label
-from flatfed.runs.store import Store, run_folders
+from flatfed.runs.store import Store, check_has_runs
 from flatfed.user_files import CALLBACKS, FOLDERS, kind_of
 
 #: Locations of the configuration in messages.
@@ -96,13 +96,12 @@ def _user_folders(request: Request, mistakes: Mistakes) -> dict[str, str]:
 
     :raises ConfigError: a folder or file is absent or wrong.
     """
-    for key in ("folders", "published"):
-        for folder in getattr(request, key):
-            if not Path(folder).is_dir():
-                absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
-                mistakes.add(f"{absent}; create it, or correct or remove this entry")
-            elif key == "published" and next(run_folders(folder), None) is None:
-                mistakes.add(f"{WHERE}: published: {folder!r} contains no finished run; remove this entry")
+    for folder in request.folders:
+        if not Path(folder).is_dir():
+            absent = f"{WHERE}: folders: there is no folder {folder!r} ({Path(folder).absolute()})"
+            mistakes.add(f"{absent}; create it, or correct or remove this entry")
+    for folder in request.published:
+        mistakes.note(check_has_runs, folder, f"{WHERE}: published", so_far=False)
     for file in request.callbacks:
         with mistakes.noted():
             if kind_of(Path(file)) != "callback":

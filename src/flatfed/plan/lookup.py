@@ -71,10 +71,10 @@ class Mistakes(list[FlatFedError]):
             self += [part for part in getattr(error, "errors", [error]) if not self._follows(part)]
             self.wrong.update(entries)
 
-    def note(self, check: Callable[..., object], *arguments: object) -> None:
-        """Note the FlatFedError of ``check(*arguments)``."""
+    def note(self, check: Callable[..., object], *arguments: object, **options: object) -> None:
+        """Note the FlatFedError of a ``check`` with these arguments."""
         with self.noted():
-            check(*arguments)
+            check(*arguments, **options)
 
     def add(self, message: str) -> None:
         """Note the mistake that ``message`` describes."""

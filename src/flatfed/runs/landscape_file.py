@@ -1,4 +1,4 @@
-"""``surface.npz``, the file of a loss surface, and the points of an unfinished one. Needs NumPy only.
+"""``surface.npz``, the file of a loss surface. Needs NumPy only.
 
     format    3
     kind      "surface"
@@ -8,23 +8,21 @@
     accuracy  (1, n, n), fractions
     sha256    of the other arrays (:func:`flatfed.files.digest_arrays`)
 
-The same call writes the same bytes, even after a stop.
+The same call writes the same bytes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from flatfed.config.document import JsonDocument
 from flatfed.config.values import Number
 from flatfed.errors import DataError
-from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
+from flatfed.files import UNREADABLE, digest_arrays, write_whole
 from flatfed.runs.record import AnalysedModel
 
 FORMAT, KIND = 3, "surface"
@@ -102,24 +100,3 @@ def read(path: str | Path) -> Landscape:
     if not landscape.loss.shape == landscape.accuracy.shape == shape:
         raise DataError(f"{path}: a surface with losses of shape {landscape.loss.shape}, not {shape}; {REMEDY}")
     return landscape
-
-
-class UnfinishedSurface:
-    """Points of a surface, in a hidden file next to ``out`` (:func:`flatfed.files.unfinished`).
-
-    ``values`` (2, points): losses and accuracies; ``done`` (points,): whether finished, also by an earlier call.
-    """
-
-    def __init__(self, out: Path, identity: dict[str, Any], points: int):
-        stem = unfinished(out, identity)
-        self.path = stem.with_name(f"{stem.name}.points")
-        self.values, self.done = np.zeros((2, points)), np.zeros(points, dtype=bool)
-        with contextlib.suppress(*UNREADABLE), np.load(self.path, allow_pickle=False) as file:
-            self.values[:], self.done[:] = file["values"], file["done"]
-
-    def save(self) -> None:
-        with write_whole(self.path) as file:
-            np.savez(file, values=self.values, done=self.done)
-
-    def discard(self) -> None:
-        self.path.unlink(missing_ok=True)

@@ -137,12 +137,13 @@ def run_folders(top: str | os.PathLike[str], so_far: bool = False) -> Iterator[P
             yield Path(folder)
 
 
-def check_has_runs(folder: str | os.PathLike[str]) -> None:
-    """Raise DataError if ``folder`` is absent or contains no run, not even an unfinished one."""
+def check_has_runs(folder: str | os.PathLike[str], where: str = "--runs", so_far: bool = True) -> None:
+    """Raise DataError if ``folder`` is absent or contains no finished run; ``so_far``: not even an unfinished one."""
     if not os.path.isdir(folder):
-        raise DataError(f"{folder}: there is no such folder ({Path(folder).absolute()})")
-    if next(run_folders(folder, so_far=True), None) is None:
-        raise DataError(f"{folder}: contains no run, no folder with {RECORD} or {RECORD_SO_FAR}")
+        raise DataError(f"{where}: there is no folder {str(folder)!r} ({Path(folder).absolute()})")
+    if next(run_folders(folder, so_far), None) is None:
+        records = f"{RECORD} or {RECORD_SO_FAR}" if so_far else RECORD
+        raise DataError(f"{where}: {str(folder)!r} contains no run, no folder with {records}")
 
 
 def read(folder: Path) -> RunRecord:

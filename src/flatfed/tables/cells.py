@@ -185,9 +185,7 @@ class Cell:
     @property
     def warnings(self) -> list[str]:
         """The warnings of analyses and timings, and of the runs of other code."""
-        metric = self.number.metric
         return [
-            *(f"{hessian.about.run}: {text}" for hessian in self.hessians for text in hessian.warnings_about(metric)),
             *dict.fromkeys(run.warning for run in self.readings if run.warning),
             *(f"{name}: {text}" for name, text in self.outdated.items()),
         ]

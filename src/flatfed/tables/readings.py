@@ -33,8 +33,8 @@ Source, Result = TypeVar("Source"), TypeVar("Result")
 class RunReading:
     """The reading of one run, None if it is absent or unfinished, and its ``problem``, or "".
 
-    ``unfinished``: it may still reach its target. ``warning``: of its ``timing``, or "". ``lines``: a digest of the
-    metrics of all its rounds, or "".
+    ``unfinished``: it may still reach its target. ``warning``: of its ``timing`` or Hessian, or "". ``lines``: a digest
+    of the metrics of all its rounds, or "".
     """
 
     reading: Reading | None
@@ -114,7 +114,8 @@ def _hessian(run: Run, metric: str) -> RunReading:
         return RunReading(Reading(), True, problem, record=record)
     if hessian.estimates(metric) is None:
         return RunReading(None, problem=f"{named.hessian} is without {metric}; delete it to rebuild it")
-    return RunReading(Reading(analysis=hessian), record=record)
+    warning = "; ".join(f"{named.hessian}: {text}" for text in hessian.warnings_about(metric))
+    return RunReading(Reading(analysis=hessian), warning=warning, record=record)
 
 
 def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunReading:

@@ -194,7 +194,7 @@ def _text(set_up: SetUp, counts: Counts | None) -> str:
 
         detail = f" of {topology.neighbours}"
         if topology.graph in graphs.STATIC:
-            detail = f" (spectral gap {Topology(topology, clients, 0).spectral_gap():.4f})"
+            detail = f" (spectral gap {Topology(topology, clients, 0).spectral_gap:.4f})"
         parts.append(f"decentralised rows: {topology.graph}{detail}")
     return ", ".join(parts)
 

@@ -5,7 +5,6 @@ import torch
 from torch.nn.functional import dropout, relu
 
 from flatfed.algorithms import Algorithm
-from flatfed.algorithms.centralised_sgd import CentralisedSGD
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.algorithms.fedgmt import FedGMT
@@ -112,8 +111,6 @@ class Unfounded(Algorithm):
         (Headed(), {}, "algorithm Headed: local parameters exclude server_state"),
         (Misnamed(), {}, r"local of the algorithm: unknown parameter 'head\.\*'; .*conv1\.weight, "),
         (Unfounded(), {}, "Unfounded.update_local: has no effect; expected: also parameters in `local`"),
-        (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
-        (CentralisedSGD(), {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
         (FedGMT(), {"label_smoothing": 0.1}, r"FedGMT: label_smoothing: .* loss of its own"),
         (DisPFL(density=0.001), RING, r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"),
     ],

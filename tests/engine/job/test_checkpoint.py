@@ -83,7 +83,8 @@ def test_a_checkpoint_of_a_removed_executor_stays(tmp_path, monkeypatch):
 def test_a_checkpoint_has_the_vectors_of_all_clients_that_participated(tmp_path, name):
     """As another reader of the format finds them: all nodes if models mix, otherwise one or two of six clients."""
     few = {"sampling": {"scheme": "fixed", "fraction": 0.34}}
-    run, kept = simulation(tmp_path, description(name, **{**needs(name), **few})), Checkpoint(tmp_path, IDENTITY)
+    run = simulation(tmp_path, description(name, **{**needs(name), **few}))
+    kept = Checkpoint(tmp_path, IDENTITY, run.config)
     clients, received = set(), {}
     for number in range(3):
         active = run.sample().tolist()
@@ -123,7 +124,7 @@ def test_writing_takes_less_than_a_twentieth_of_the_time(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(checkpoint, "write_tensors", slow)
-    kept = Checkpoint(tmp_path, IDENTITY)
+    kept = Checkpoint(tmp_path, IDENTITY, None)
     for run.round in range(1, 32):
         now[0] += 100.0
         kept.after_round(run, None)

@@ -1,4 +1,4 @@
-"""The reports of a training: lines in its log, at sensible intervals, and its state in its folder."""
+"""The reports of a training: lines in its log, at sensible intervals, or a bar."""
 
 import io
 import sys
@@ -24,24 +24,7 @@ def rounds(reporter, clock, numbers, seconds):
         reporter.after_round(SimpleNamespace(round=number), {"test_accuracy": 0.612, "train_loss": 1.0})
 
 
-def test_the_state_is_there_while_a_run_is_trained(tmp_path, clock):
-    with pytest.raises(KeyboardInterrupt), Reporter("a/b/fedavg/seed1", 20, 4, tmp_path / "run") as report:
-        first = progress.read(tmp_path / "run")
-        assert (first.run, first.round, first.rounds, first.pace) == ("a/b/fedavg/seed1", 4, 20, None)
-        rounds(report, clock, range(5, 7), 3.0)
-        now = progress.read(tmp_path / "run")
-        assert (now.round, now.pace, now.accuracy, now.unseen) == (6, 3.0, 0.612, "test")
-        rounds(report, clock, [7], 0.5)
-        assert progress.read(tmp_path / "run").round == 6, "not more than once a second"
-        raise KeyboardInterrupt
-    assert progress.read(tmp_path / "run") is None and list((tmp_path / "run").iterdir()) == []
-
-
-def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
-    (tmp_path / "file").touch()
-    with Reporter("a", 2, 0, tmp_path / "file" / "run") as report:
-        rounds(report, clock, [1, 2], 5.0)
-    assert "a: round 2/2  test accuracy 61.20 %  5 s a round  0 s left\n" in capsys.readouterr().err
+def test_a_run_without_time_has_no_shares():
     assert progress.time_spent({"training": 0.0, "evaluation": 0.0}) == "done in 0 s"
 
 
@@ -54,18 +37,18 @@ def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
         (1000.0, 5, 5),  # no more than there are rounds
     ],
 )
-def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
-    with Reporter("a", number, 0, tmp_path) as report:
+def test_a_log_grows_slowly(clock, capsys, seconds, number, lines):
+    with Reporter("a", number, 0) as report:
         rounds(report, clock, range(1, number + 1), seconds)
     output = capsys.readouterr().err.splitlines()
     assert len(output) == lines and output[-1].startswith(f"a: round {number}/{number}  ")
 
 
-def test_a_terminal_has_a_bar(tmp_path, clock, monkeypatch):
+def test_a_terminal_has_a_bar(clock, monkeypatch):
     monkeypatch.setenv("COLUMNS", "70")
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
     stream.isatty = lambda: True
-    with Reporter("protocol/split/fedavg/seed1", 3, 0, tmp_path) as report:
+    with Reporter("protocol/split/fedavg/seed1", 3, 0) as report:
         rounds(report, clock, [1, 2, 3], 1.0)
     *bars, cleared, end = stream.getvalue().split("\r")
     assert bars[3].startswith("protocol/split/fedavg/seed1  67%|") and not cleared.strip()

@@ -68,7 +68,10 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
             curvature.write(out, Hessian(about=about))
             return
         with full_precision():
-            curvature.write(out, _estimate(about, *_products(trained, index, settings), settings))
+            estimated = _estimate(about, *_products(trained, index, settings), settings)
+        curvature.write(out, estimated)
+        for sentence in estimated.warnings:
+            print(f"{out}: warning: {sentence}", file=sys.stderr)
 
 
 def _about(trained: TrainedModel, images: int, settings: HessianSettings) -> HessianSetUp:
@@ -150,10 +153,7 @@ def _estimate(
             result = result.model_copy(update={"pyhessian": theirs})
         except pyhessian_estimates.Unfit as unfit:
             result = result.model_copy(update={"pyhessian_absent": str(unfit)})
-    result = result.model_copy(update={"warnings": _warnings(result, settings)})
-    for sentence in result.warnings:
-        print(f"{about.run}: warning: {sentence}", file=sys.stderr)
-    return result
+    return result.model_copy(update={"warnings": _warnings(result, settings)})
 
 
 def _warnings(hessian: Hessian, settings: HessianSettings) -> list[str]:

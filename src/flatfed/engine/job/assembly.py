@@ -96,7 +96,8 @@ def simulation(
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.records_steps
     model, initial = initial_model(config, pretrained_file)
-    batch_norm.refuse_single_values(model, shape, *smallest_batches(config, partition), config.model.name)
+    if batch_norm.layers(model) and not ((np.diff(partition.offsets) - 1) % config.batch_size).all():
+        layers.refuse_single_values(model, config.model.name, shape)
     if kind.together or precision == "bfloat16":  # torch would take counts of passes in bfloat16, too
         batch_norm.leave_out_padding(model)
     layers.check(model, config.model.name, shape, kind)
@@ -104,8 +105,7 @@ def simulation(
         model.add_module(PLACE, Front(algorithm.transform, size))
         initial = torch.cat([initial, initial.new_zeros(size)])
     weights = live.weights(model, initial, *options)
-    clients = len(partition.offsets) - 1
-    check_requirements(algorithm, config, clients, weights.initial[: weights.layout.tensor_size])
+    check_requirements(algorithm, config, weights.initial[: weights.layout.tensor_size])
 
     data = Resident(dataset, config.dataset, config.augmentation, device, dtype)
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
@@ -132,32 +132,13 @@ def simulation(
     return result
 
 
-def smallest_batches(config: RunConfig, partition: partitions.Partition) -> tuple[int, int]:
-    """Return the images of the smallest batch of local steps and full gradients, and of evaluations and the probe."""
-    local, sets, size = np.diff(partition.offsets), config.evaluation.sets, config.evaluation.batch_size
-    evaluated = [len(partition.validation if "validation" in sets else partition.test)]
-    evaluated += [len(partition.indices)] if {"train", "clients"} & {*sets} else []
-    if "nodes" in sets:
-        unseen = partition.client_validation if "validation" in sets else partition.client_test
-        evaluated += [*local.tolist(), *(len(images) for images in unseen or [] if len(images))]
-    if probe := config.probe:
-        images = min(probe.images, len(partition.indices))
-        parts = [images, min(images, probe.m), (images - 1) % probe.m + 1]
-        evaluated += [*parts, *((count - 1) % config.batch_size + 1 for count in parts)]
-    return min((local - 1) % config.batch_size).item() + 1, min((count - 1) % size + 1 for count in evaluated)
-
-
-def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, weights: Tensor) -> None:
-    """Refuse ``algorithm`` with ``clients`` clients and initial ``weights`` (parameters,).
+def check_requirements(algorithm: Algorithm, config: RunConfig, weights: Tensor) -> None:
+    """Refuse ``algorithm`` with initial ``weights`` (parameters,).
 
     bfloat16 may round the weights by at most four times the perturbation's norm. Up to there, the gradient's change on
     ResNet-18 keeps a cosine of 0.97 with float32's.
     """
-    name, split = type(algorithm).__name__, config.split
-    if algorithm.central and clients > 1:
-        raise ConfigError(f"algorithm {name} needs all data on one client, but split {split!r} has {clients} clients")
-    if algorithm.decentralised and config.topology is None:
-        raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
+    name = type(algorithm).__name__
     if algorithm.decentralised and algorithm.remembers:
         raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
     own_loss = hooks.overrides(algorithm, "loss")

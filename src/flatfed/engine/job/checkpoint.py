@@ -22,6 +22,7 @@ from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.job.outputs import Identity
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.weights import fixed
 from flatfed.files import remove_parts, write_whole
 from flatfed.runs.run_config import RunConfig, difference_texts
 
@@ -39,12 +40,12 @@ class Damaged(Exception):
 class Checkpoint(Callback):
     """The checkpoint of a run in folder ``out``; ``identity``: all inputs of the run.
 
-    It keeps the simulation and the states of ``callbacks``. A damaged one, and one of another run or other bfloat16
-    hardware (``units``), is renamed to ``.checkpoint.stale``.
+    It keeps the simulation and the states of ``callbacks``. A damaged one, and one of another run, is renamed to
+    ``.checkpoint.stale``.
     """
 
-    def __init__(self, out: Path, identity: Identity, config: RunConfig | None = None, units: list[str] | None = None):
-        self.out, self.path, self.identity, self.units = out, out / NAME, asdict(identity), units
+    def __init__(self, out: Path, identity: Identity, config: RunConfig):
+        self.out, self.path, self.identity, self.config = out, out / NAME, asdict(identity), config
         self.callbacks: dict[str, Callback] = {}
         self.manifest: dict[str, Any] = {}
         self.seconds, self.written = 0.0, time.monotonic()
@@ -53,7 +54,7 @@ class Checkpoint(Callback):
             return
         try:
             self.manifest = read_manifest(self.path)
-            if differences := self._differences(self.manifest, config):
+            if differences := self._differences():
                 raise Damaged(f"it is of another run: {differences}")
         except Damaged as reason:
             self.set_aside(reason)
@@ -63,20 +64,12 @@ class Checkpoint(Callback):
         """The executor that wrote the checkpoint, None without a checkpoint."""
         return self.manifest.get("executor")
 
-    def _differences(self, manifest: dict[str, Any], config: RunConfig | None) -> str:
-        """Return the differences between the run of ``manifest`` and this run."""
-        identity = manifest["identity"]
-        different = {key for key in {**identity, **self.identity} if identity.get(key) != self.identity.get(key)}
-        words = []
-        if "description_digest" in different:
-            words = difference_texts(*map(_lasting, (manifest["description"], config.as_json() if config else {})))
-            different.remove("description_digest")
-        words = [*(f"another {key.removesuffix('_digest')}" for key in sorted(different)), *words]
-        hardware = manifest.get("units"), self.units
-        if None not in hardware and hardware[0] != hardware[1]:
-            before, here = (" and ".join(units) or "a CPU without units for it" for units in hardware)
-            words.append(f"bfloat16 was multiplied by {before}, here by {here}")
-        return "; ".join(words)
+    def _differences(self) -> str:
+        """Return the differences between the run of the checkpoint and this run."""
+        before = {**self.manifest["identity"], "description_digest": self.identity["description_digest"]}
+        others = sorted(key for key, value in self.identity.items() if before.get(key) != value)
+        settings = map(_lasting, (self.manifest["description"], self.config.as_json()))
+        return "; ".join([f"another {key.removesuffix('_digest')}" for key in others] + difference_texts(*settings))
 
     def set_aside(self, reason: Damaged) -> None:
         print(f"{self.path} is set aside as {STALE}: {reason}", file=sys.stderr)
@@ -96,11 +89,8 @@ class Checkpoint(Callback):
                     values.copy_(file.get_tensor(f"server.{name}"))
                 if simulation.buffers.numel():
                     simulation.buffers.copy_(file.get_tensor("buffers"))
-                fixed = simulation.weights.fixed()
-                saved = set(file.keys())  # earlier checkpoints have none of these
-                for name, values in fixed.items():
-                    if f"fixed.{name}" in saved:
-                        values.copy_(file.get_tensor(f"fixed.{name}"))
+                for name, values in fixed(simulation.model).items():
+                    values.copy_(file.get_tensor(f"fixed.{name}"))
                 for client in self.manifest["clients"]:
                     state.load(client, {name: file.get_tensor(f"client-{client}.{name}") for name in state.store})
                 if state.received is not None:
@@ -132,12 +122,11 @@ class Checkpoint(Callback):
         if simulation.buffers.numel():
             vectors["buffers"] = simulation.buffers
         # A resumed training builds them again, but another machine or version of torch may draw other values.
-        vectors |= {f"fixed.{name}": values for name, values in simulation.weights.fixed().items()}
+        vectors |= {f"fixed.{name}": values for name, values in fixed(simulation.model).items()}
         states = {name: callback.state() for name, callback in self.callbacks.items()}
         manifest = {
             "identity": self.identity,
             "description": simulation.config.as_json(),
-            "units": self.units,
             "executor": simulation.executor.name,
             "clients": clients,
             "received": state.received.rounds.tolist() if state.received else None,

@@ -40,19 +40,12 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def bfloat16_units(config: RunConfig, device: torch.device) -> list[str] | None:
-    """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision.
-
-    :raises FlatFedError: a CPU without (known) units.
-    """
-    if config.precision != "bfloat16":
-        return None
-    if device.type != "cpu":
-        return ["a GPU"]
-    units = [name for name in host.BFLOAT16 if name in host.instructions()]
-    if units:
-        return units
-    reason = "has no units for it" if host.instructions() else "does not report whether it has units for it"
+def check_bfloat16(config: RunConfig, device: torch.device) -> None:
+    """Refuse a run in bfloat16 on a CPU without (known) units for it; FlatFedError."""
+    instructions = host.instructions()
+    if config.precision != "bfloat16" or device.type != "cpu" or {*host.BFLOAT16} & {*instructions}:
+        return
+    reason = "has no units for it" if instructions else "does not report whether it has units for it"
     raise FlatFedError(
         f"precision: bfloat16: {host.processor()} {reason} ({', '.join(host.BFLOAT16)}) and would emulate it slowly. "
         "Train in float32, or on another CPU or a GPU"

@@ -27,7 +27,7 @@ from flatfed.runs.run_config import RunConfig
 
 FINISHED = ".finished"  # hidden folder of the run's files, of which the ones in the run's folder are hard links
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
-PULSE = 30.0  # seconds from one writing of the lines so far to the next
+PULSE = 10.0  # seconds from one writing of the lines so far to the next
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Outputs(Callback):
             local_steps=counts["local_steps"],
             gradient_evaluations=counts["gradient_evaluations"],
             stored_vectors=simulation.algorithm.stored_vectors(),
-            spectral_gap=topology.spectral_gap() if topology else None,
+            spectral_gap=topology.spectral_gap if topology else None,
             seconds=round(sum(seconds.values()), 3),
             **{f"seconds_{activity}": round(value, 3) for activity, value in seconds.items()},
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

@@ -1,16 +1,15 @@
-"""The progress of a training, a file that progress bars and `flatfed status` read; times and sizes in words."""
+"""The progress of a training, for bars, logs and `flatfed status`; times and sizes in words."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ConfigDict
-
-from flatfed.config.document import JsonDocument
 from flatfed.errors import DataError
-from flatfed.files import read_json
-
-PROGRESS_FILE = "progress.json"  # in a run's folder during its training, and after a SIGKILL
+from flatfed.runs import record as records
 
 
 def duration(seconds: float) -> str:
@@ -28,24 +27,19 @@ def in_units(count: float) -> str:
     return f"{count / 1e3:.0f} kB"
 
 
-class Progress(JsonDocument):
-    """``round`` of ``rounds`` of the run with label ``run`` are done.
+@dataclass
+class Progress:
+    """``round`` of ``rounds`` are done, in ``pace`` seconds each (None: unknown); ``line``: the last of metrics.csv."""
 
-    ``accuracy`` (0 to 1): the last one on ``unseen`` images ("test", "validation"); ``pace``: seconds per round of this
-    session. All are None before the first value.
-    """
-
-    model_config = ConfigDict(frozen=False)
-
-    run: str
     round: int
     rounds: int
-    pace: float | None
-    accuracy: float | None
-    unseen: str | None
+    pace: float | None = None
+    line: Mapping[str, float | str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        accuracy = "" if self.accuracy is None else f"{self.unseen} accuracy {100 * self.accuracy:.2f} %  "
+        evaluated = [name for name in ("test", "validation") if f"{name}_accuracy" in self.line]
+        values = {name: 100 * float(self.line[f"{name}_accuracy"]) for name in evaluated}
+        accuracy = "".join(f"{name} accuracy {value:.2f} %  " for name, value in values.items())
         pace = "time left not known yet"
         if self.pace is not None:
             pace = f"{self.pace:.3g} s a round  {duration(self.pace * (self.rounds - self.round))} left"
@@ -53,11 +47,14 @@ class Progress(JsonDocument):
 
 
 def read(folder: Path) -> Progress | None:
-    """Return the progress of the training in ``folder``, if any."""
-    try:
-        return Progress.of_json(read_json(folder / PROGRESS_FILE), "it")
-    except (OSError, DataError):  # removed, or empty because the disk is full
-        return None
+    """Return the progress that the unfinished training in ``folder`` wrote last, if any."""
+    with contextlib.suppress(OSError, DataError):
+        record = records.read(folder / records.RECORD_SO_FAR)
+        with open(folder / records.LINES_SO_FAR, encoding="utf-8", newline="") as file:
+            line = [{}, *csv.DictReader(file)][-1]
+        done, seconds = record.rounds_done, record.seconds
+        return Progress(done, record.config.rounds, seconds / done if done and seconds is not None else None, line)
+    return None
 
 
 def time_spent(seconds: dict[str, float]) -> str:

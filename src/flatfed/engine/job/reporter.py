@@ -1,19 +1,17 @@
-"""Reports of a training: lines in its log, and its progress file."""
+"""Reports of a training: lines in its log, or a bar."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from flatfed.engine.callbacks import Callback
-from flatfed.engine.job.progress import PROGRESS_FILE, Progress
+from flatfed.engine.job.progress import Progress
 from flatfed.engine.simulation import Simulation
 
 
@@ -41,56 +39,39 @@ def _bar(label: str, rounds: int, done: int) -> Any:
 
 
 class Reporter(Callback):
-    """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
+    """Reports the rounds of the run ``label`` on standard error; ``done`` of them were finished before.
 
     A terminal has a bar. A log has a line every 15 s, later each time 2 % of the run's time pass.
     """
 
     interval = 15.0  # least seconds between two lines of a log
     share = 0.02  # least time between two lines of a log, relative to the time since the start
-    pulse = 1.0  # least seconds between two states in the folder
 
-    def __init__(self, label: str, rounds: int, done: int, folder: Path):
-        self.folder = folder
-        self.first = done
+    def __init__(self, label: str, rounds: int, done: int):
+        self.label, self.first = label, done
         self.began = time.monotonic()
-        self.logged = self.noted = float("-inf")
+        self.logged = float("-inf")
         self.bar = _bar(label, rounds, done)
-        self.progress = Progress(run=label, round=done, rounds=rounds, pace=None, accuracy=None, unseen=None)
+        self.progress = Progress(done, rounds)
 
     def __enter__(self) -> Reporter:
-        self._note()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             with contextlib.suppress(OSError):
                 self.bar.close()
-            say(f"{self.progress.run}: {self.progress}")
-        with contextlib.suppress(OSError):
-            (self.folder / PROGRESS_FILE).unlink()
+            say(f"{self.label}: {self.progress}")
 
     def after_round(self, simulation: Simulation, line: dict[str, float] | None) -> None:
         progress, done = self.progress, simulation.round
-        if line is not None:
-            progress.unseen = "validation" if "validation_accuracy" in line else "test"
-            progress.accuracy = line[f"{progress.unseen}_accuracy"]
+        progress.line = line or progress.line
         now = time.monotonic() - self.began
         progress.round, progress.pace = done, now / max(1, done - self.first)
-        if now - self.noted >= self.pulse:
-            self.noted = now
-            self._note()
         if self.bar is not None:
             self.bar.n = done
             with contextlib.suppress(OSError):  # a closed terminal
                 self.bar.set_postfix_str(str(progress).removeprefix("round "))
         elif done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
             self.logged = now
-            say(f"{progress.run}: {progress}")
-
-    def _note(self) -> None:
-        part = self.folder / f".{PROGRESS_FILE}.part"
-        with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(self.progress.as_json()), encoding="utf-8")
-            part.replace(self.folder / PROGRESS_FILE)
+            say(f"{self.label}: {progress}")

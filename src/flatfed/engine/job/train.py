@@ -24,7 +24,7 @@ from flatfed.engine.checks import contract, first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import Checkpoint, Damaged, remove_leftover
-from flatfed.engine.job.machine import bfloat16_units, machine, pick_device, set_up
+from flatfed.engine.job.machine import check_bfloat16, machine, pick_device, set_up
 from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter, say
@@ -74,7 +74,7 @@ def train(
     weights = weights or (DEFAULT.weights(named) if named else None)
     torch_device = pick_device(device)
     set_up(threads)
-    units = bfloat16_units(config, torch_device)
+    check_bfloat16(config, torch_device)
     data, members = assembly.load_data(config, dataset, partition)
     identity = Identity(
         description_digest=digest_json(config.as_json()),
@@ -90,7 +90,7 @@ def train(
         remove_leftover(Path(out), record.sessions)
         say(f"{config.ids.name}: finished already, {record.finished}")
         return True
-    checkpoint = Checkpoint(Path(out), identity, config, units)
+    checkpoint = Checkpoint(Path(out), identity, config)
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
     assemble = partial(assembly.simulation, config, data, members, torch_device, **options)
     job = Job(config, torch_device, outputs, checkpoint, assemble)
@@ -123,7 +123,7 @@ class Job:
         say(f"{self.label}: {goal} rounds on {where}")
         with interruption.signals_noted():
             try:
-                with Reporter(self.label, goal, simulation.round, self.outputs.out) as reporter:
+                with Reporter(self.label, goal, simulation.round) as reporter:
                     self._train([*self.callbacks.values(), reporter], goal)
                 if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
