@@ -207,7 +207,7 @@ class FilledTable:
     def labelled_cells(self) -> list[tuple[Column, Row, Cell]]:
         """All cells with column and row, row by row."""
         pairs = itertools.product(self.shown.rows.values(), self.shown.columns.values())
-        return [(column, row, self.by_column[column.id][row.id]) for row, column in pairs]
+        return [(column, row, self.by_column[column.id][row.algorithm]) for row, column in pairs]
 
     @property
     def cells(self) -> list[Cell]:

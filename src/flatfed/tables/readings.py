@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+import pandas as pd
 
 from flatfed import algorithms
 from flatfed.errors import DataError, FlatFedError, missing_message
@@ -152,7 +153,7 @@ def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunRea
         record.check_files(folder, records.METRICS)
         history = {name: [] for name in names}
     else:
-        history = read_history(folder, record, names, every=True)
+        history = read_history(folder, record, names).reset_index().to_dict("list")
     reading = Reading(
         history=history,
         window=number.window,
@@ -175,41 +176,27 @@ def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunRea
     return of_run(reading, broken, problem, record=record, lines=lines)
 
 
-def read_history(
-    folder: Path, record: RunRecord, columns: tuple[str, ...], *, every: bool = False
-) -> dict[str, list[float]]:
-    """Return ``columns`` of a run's lines as lists of floats (rounds as ints).
+def read_history(folder: Path, record: RunRecord, columns: Iterable[str]) -> pd.DataFrame:
+    """Return a run's lines by round, as floats, NaN for an empty field: no client had evaluation images.
 
-    ``every``: all other columns, too; NaN for an empty field: no client had evaluation images.
-
-    :raises DataError: the file of metrics in ``folder`` is not that of ``record``, ends with another round, or is
-        damaged; the message names file, line and column.
+    :raises DataError: the file of metrics in ``folder`` is not that of ``record``, lacks one of ``columns`` or is
+        damaged, or its rounds do not increase to the last one.
     """
     record.check_files(folder, record.metrics)
     path = folder / record.metrics
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        header = reader.fieldnames or ()
-        for column in columns:
-            if column not in header:
-                raise DataError(missing_message("column", column, header, str(path)))
-        history: dict[str, list[float]] = {column: [] for column in (header if every else columns)}
-        last = 0
-        for row in reader:
-            for column, numbers in history.items():
-                blank = row[column] == "" and column not in columns
-                try:
-                    numbers.append(int(row[column]) if column == "round" else float("nan" if blank else row[column]))
-                except (TypeError, ValueError):
-                    where = f"{path}: line {reader.line_num}: {column}"
-                    raise DataError(f"{where}: {row[column]!r} is not a number") from None
-            before, last = last, history["round"][-1]
-            if last <= before:
-                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {records.REMEDY}")
-    if last != record.rounds_done:
+    try:
+        lines = pd.read_csv(path, index_col="round", dtype=str).astype(float).rename(index=int)
+    except ValueError as problem:
+        raise DataError(f"{path}: {problem}; {records.REMEDY}") from None
+    for column in columns:
+        if column not in (header := ["round", *lines.columns]):
+            raise DataError(missing_message("column", column, header, str(path)))
+    if not (lines.index.is_monotonic_increasing and lines.index.is_unique):
+        raise DataError(f"{path}: its rounds do not increase; {records.REMEDY}")
+    if (last := max(lines.index, default=0)) != record.rounds_done:
         rounds = f"{records.record_name(record.metrics)} says rounds_done {record.rounds_done}"
         raise DataError(f"{path}: ends with round {last}, but {rounds}")
-    return history
+    return lines
 
 
 def rounding(record: RunRecord) -> list[str | None]:
