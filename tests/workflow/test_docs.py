@@ -109,7 +109,7 @@ RECIPES = {
         copies("results/published/fedsmoo-cifar10", "results/published/orders", "docs/my-paper"),
         {
             f"{TABLES}/my_table.md": ["path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| **MyMethod** "],
-            f"{TABLES}/my_models.tex": ["Top eigenvalue"],
+            f"{TABLES}/my_models.tex": ["Top eigenvalue", "Worst tenth"],
             "my-paper/differences.csv": ["fedavg", "fedsam"],
         },
     ),
