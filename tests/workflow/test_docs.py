@@ -5,13 +5,16 @@ import shutil
 
 import numpy
 import pytest
+import yaml
 from PIL import Image
 from project import PARTS, REPOSITORY, RUNS, Project
 
 from samples import full, sampled
 
-FILE = re.compile(
-    r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+STEP = re.compile(
+    r"^`(?P<path>[^`\n]+)` \((?P<how>new|append|change|part)\):\n\n```\w+\n(?P<body>.*?)^```$"
+    r"|^```sh\n(?P<commands>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PUBLISHED = "results/published/cifar10-cnn"
@@ -19,16 +22,22 @@ TABLES = "results/preview/tables"
 
 
 def follow(project, page):
-    """Write the files of a page and run its commands."""
-    text = (REPOSITORY / "docs" / page).read_text()
-    for step in FILE.finditer(text):
-        file = project.root / step["path"]
-        assert file.exists() == (step["how"] == "append")
-        file.parent.mkdir(exist_ok=True)
-        with file.open("a") as stream:
-            stream.write(step["body"])
-    for commands in COMMANDS.findall(text):
-        project.by_hand(commands)
+    """Write the files of a page and run its commands, in their order; a "part" is in the file already."""
+    for step in STEP.finditer(text_of(f"docs/{page}")):
+        if step["commands"]:
+            if not step["commands"].startswith("pdflatex") or shutil.which("pdflatex"):
+                project.by_hand(step["commands"])
+            continue
+        file, how, body = project.root / step["path"], step["how"], step["body"]
+        assert file.exists() == (how != "new")
+        if how == "part":
+            assert body in file.read_text()
+        elif how == "change":
+            project.edit_yaml(file, lambda content, body=body: content.update(yaml.safe_load(body)))
+        else:
+            file.parent.mkdir(exist_ok=True)
+            with file.open("a") as stream:
+                stream.write(body)
 
 
 def archive_of_blobs(project):
@@ -86,7 +95,7 @@ RECIPES = {
         {"elsewhere/results/federated/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedavg.json": ['"ok"']},
     ),
     "add-a-table.md": (None, {f"{TABLES}/mine_T1.md": ["FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"]}),
-    "questions.md": (None, {f"{TABLES}/two_rows.csv": ["fedsam"], f"{TABLES}/two_rhos.csv": ["fedsam~rho0.05"]}),
+    "questions.md": (None, {f"{TABLES}/search_of_rho.csv": ["fedsam~rho0.03"]}),
     "compare-with-a-paper.md": (
         copies("studies", "results/published/effects", "results/published/SHA256SUMS"),
         {"docs/which-code.md": [text_of("docs/which-code.md")]},
@@ -95,9 +104,13 @@ RECIPES = {
         copies(f"{PUBLISHED}/runs"),
         {"again/cifar10_cnn.md": [text_of(f"{PUBLISHED}/cifar10_cnn.md")]},
     ),
-    "compare-your-method.md": (
+    "from-method-to-camera-ready.md": (
         copies("results/published/fedsmoo-cifar10", "results/published/orders", "docs/my-paper"),
-        {f"{TABLES}/my_table.md": ["path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| MyMethod "]},
+        {
+            f"{TABLES}/my_table.md": ["path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| **MyMethod** "],
+            f"{TABLES}/my_models.tex": ["Top eigenvalue", "Worst tenth"],
+            "my-paper/differences.csv": ["fedavg", "fedsam"],
+        },
     ),
 }
 
