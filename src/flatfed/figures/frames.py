@@ -85,7 +85,6 @@ def _history(run: Run, record: RunRecord, metric: str) -> pd.Series:
         except (ValueError, KeyError, TypeError) as problem:
             raise DataError(f"{run.path}/run.json: holds no probes with {metric} ({problem!r})") from None
     elif Path(run.path, record.metrics).is_file():
-        history = read_history(Path(run.path), record, ("round", metric))
-        values = dict(zip(history["round"], history[metric], strict=True))
+        values = read_history(Path(run.path), record, [metric])[metric]
     series = pd.Series(values, dtype=float)
     return series[np.isfinite(series)]
