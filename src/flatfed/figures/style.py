@@ -30,7 +30,7 @@ STYLE = {
 }
 
 #: Inches that a panel, one of four or more, the symbol of a legend's entry with its gap, and a letter of 8 points need.
-PANEL, SMALL, SYMBOL, LETTER = 2.3, 1.6, 0.5, 0.07
+PANEL, SMALL, SYMBOL, LETTER = 2.3, 1.6, 0.5, 0.062
 
 #: Inches of a row of a legend.
 ROW = 0.17
