@@ -13,7 +13,7 @@ from flatfed.plan.reference import Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
 from flatfed.plan.units import RELATIVES
 from flatfed.runs.paths import RunIds
-from flatfed.runs.run import HESSIAN, Run
+from flatfed.runs.run import Run
 
 
 def numbers(
@@ -53,14 +53,12 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         values = [algorithm and metric.function(Reading(algorithm=algorithm)) for algorithm in built]
         return [replace(number, value=values[0], base_value=values[1])]
 
-    analysis = HESSIAN if metric.source == "analysis" else ""
-
     def ids(part: Row | None, seed: int) -> list[RunIds]:
         splits = table.trained_on[column.id, part.algorithm] if part else ()
         return [RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits]
 
     def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
-        return tuple(experiment.shown(of_run, analysis) for of_run in ids(part, seed))
+        return tuple(experiment.shown(of_run, metric.analysis) for of_run in ids(part, seed))
 
     seeds = experiment.seeds(scale, column.protocol, document.seeds)
     if metric.source == "timing":  # all seeds share the file
@@ -69,7 +67,7 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]
-    evaluation = settings.evaluation.model_dump(include={"window", "smoothing"})
+    evaluation = settings.evaluation.model_dump(include={"window", "smoothing"} if metric.needs_runs else set())
     number = replace(number, rounds=settings.rounds, **evaluation)
     return [replace(number, seed=seed, runs=runs(row, seed), base_runs=runs(base, seed)) for seed in seeds]
 

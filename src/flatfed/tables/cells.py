@@ -133,8 +133,8 @@ class Cell:
     @property
     def hessians(self) -> list[Hessian]:
         """The Hessians behind the value."""
-        analysed = self.status == "ok" and self.number.analysed
-        return [run.reading.analysis for run in self.readings] if analysed else []
+        analysed = self.status == "ok" and self.metric.source == "hessian"
+        return [run.reading.hessian for run in self.readings] if analysed else []
 
     @property
     def paper(self) -> tuple[float | None, float | None]:

@@ -65,7 +65,7 @@ def _set_ups(shown: ShownTable) -> Iterator[str]:
                 f"{column.headers[-1]}: of rows without a server ({', '.join(rows)}), {peer}; of the others, {main}. "
                 "They are two quantities, so none is marked as best."
             )
-    analysed = [column.metric for column in shown.columns.values() if METRICS[column.metric].source == "analysis"]
+    analysed = [column.metric for column in shown.columns.values() if METRICS[column.metric].source == "hessian"]
     yield from set_up.hessians(runs if analysed else (), shown.printed)
     if any(curvature.METRICS[metric].scaled for metric in analysed):
         yield set_up.SCALED

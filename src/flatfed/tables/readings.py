@@ -1,4 +1,4 @@
-"""Reads and checks the inputs of metrics: run folders, timing.json, hessian.json, declarations of algorithms."""
+"""Reads and checks the inputs of metrics: run folders, analyses, timing.json, declarations of algorithms."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from flatfed import algorithms
 from flatfed.errors import DataError, FlatFedError, missing_message
 from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.runs import curvature
+from flatfed.runs import client_accuracies, curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.record import RunRecord
+from flatfed.runs.record import AnalysedModel, Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import differences
 
@@ -60,8 +60,10 @@ def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: 
     def read(run: Run) -> RunReading:
         if run.absent:
             return RunReading(None, problem=f"{run.path} has no {records.RECORD}")
-        if metric.source == "analysis":
+        if metric.source == "hessian":
             return _hessian(run, number.metric)
+        if metric.source == "clients":
+            return _clients(run)
         return records.read_again(partial(_lines, run, number, timing, so_far), so_far)
 
     return read_all(read, runs)
@@ -115,7 +117,23 @@ def _hessian(run: Run, metric: str) -> RunReading:
     if hessian.estimates(metric) is None:
         return RunReading(None, problem=f"{named.hessian} is without {metric}; delete it to rebuild it")
     warning = "; ".join(f"{named.hessian}: {text}" for text in hessian.warnings_about(metric))
-    return RunReading(Reading(analysis=hessian), warning=warning, record=record)
+    return RunReading(Reading(hessian=hessian), warning=warning, record=record)
+
+
+def _clients(run: Run) -> RunReading:
+    """Read clients.csv; diverged runs have one, too."""
+    path, named = Path(run.clients), run.in_results
+    if not path.is_file():
+        return RunReading(None, problem=f"{named.clients} does not exist")
+    accuracies, model = client_accuracies.read(path)
+    record = run.read_record()
+    if record is None:
+        return RunReading(None, problem=f"{named.path} has no {records.RECORD}")
+    digests = Digests.of_run(record, model)
+    run.check_analysis(path, AnalysedModel(name=record.name, scale=record.config.scale, digests=digests))
+    if record.diverged_at is not None:
+        return RunReading(Reading(), True, f"{named.path} diverged in round {record.diverged_at}", record=record)
+    return RunReading(Reading(clients=accuracies), record=record)
 
 
 def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunReading:
