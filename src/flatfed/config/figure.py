@@ -38,7 +38,7 @@ class Part(Document):
 
 
 class PointDocument(Part):
-    """The runs of a value."""
+    """The runs of a value; absent keys are taken from the panel."""
 
     removed: ClassVar = {"variant": (None, "write its value into `values` of the panel, which declares the variant")}
 
@@ -51,7 +51,7 @@ class ValuesByScale(Document):
 
 
 class Series(Part):
-    """A line."""
+    """A line; absent keys are taken from the panel."""
 
     row: str = required(ROW)
     label: Line = optional(TITLE)
@@ -59,7 +59,7 @@ class Series(Part):
 
 
 class DrawnPartition(Part):
-    """A partition."""
+    """A partition; absent keys are taken from the panel."""
 
     label: Line = required(TITLE)
 
