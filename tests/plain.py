@@ -1,4 +1,4 @@
-"""FedAvg, FedSAM and FedSMOO in plain PyTorch: modules, ``backward`` and state dicts, for models as users write them.
+"""FedAvg and FedSAM in plain PyTorch: modules, ``backward`` and state dicts, for models as users write them.
 
 A frozen parameter gets no gradient here, and a module evaluates in evaluation mode. Shared with flatfed are the initial
 weights, the active clients and the batches.
@@ -43,33 +43,19 @@ def mean(states: Sequence[State], weights: Sequence[float] | None = None) -> Sta
 
 
 class Plain(Reference):
-    """A run: ``server``, a module, and FedSMOO's duals ``h`` and ``mu`` of every client."""
+    """A run; ``server``: a module."""
 
-    def __init__(self, folder: Path, spec: dict, module: nn.Module | None = None):
+    def __init__(self, folder: Path, spec: dict):
         super().__init__(folder, description("fedavg"))
-        self.spec, self.name, self.params = spec, spec["update"]["name"], spec["update"]["params"]
-        self.server = initial_model(RunConfig(**spec))[0].double() if module is None else module
-        zeros = [torch.zeros_like(parameter) for parameter in trainable(self.server)]
-        self.h, self.mu = ([copy.deepcopy(zeros) for _ in self.members] for _ in range(2))
-        self.s = zeros
+        self.spec, self.params = spec, spec["update"]["params"]
+        self.server = initial_model(RunConfig(**spec))[0].double()
 
     def served(self, rounds: int) -> State:
         """Return the server's state dict after ``rounds`` from the first."""
         for t in range(rounds):
-            self.train(t)
+            clients = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
+            self.server.load_state_dict(mean([self.client(int(i), t) for i in clients]))
         return self.server.state_dict()
-
-    def train(self, t: int) -> None:
-        """One round."""
-        clients = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
-        self.server.load_state_dict(mean([self.client(int(i), t) for i in clients]))
-        if self.name != "fedsmoo":
-            return
-        with torch.no_grad():
-            for number, parameter in enumerate(trainable(self.server)):
-                parameter += sum(h[number] for h in self.h) / len(self.h)
-        means = [sum(self.mu[i][number] for i in clients) / len(clients) for number in range(len(self.s))]
-        self.s = [self.params["rho"] * tensor for tensor in unit(means)]
 
     def client(self, i: int, t: int, state: State | None = None) -> State:
         """Train client ``i`` from the server's model, or from ``state``; return its state dict."""
@@ -77,33 +63,23 @@ class Plain(Reference):
         if state is not None:
             model.load_state_dict(state)
         model.train()
-        parameters, smoo = trainable(model), self.name == "fedsmoo"
-        received = [parameter.detach().clone() for parameter in parameters]
-        penalty = self.params["penalty"] if smoo else 0.0
+        parameters = trainable(model)
         rate = spec["learning_rate"] * spec["learning_rate_decay"] ** t
-        optimizer = torch.optim.SGD(parameters, lr=rate, weight_decay=spec["weight_decay"] + penalty)
+        optimizer = torch.optim.SGD(parameters, lr=rate, weight_decay=spec["weight_decay"])
         for index in self.batches(i, t):
             start, buffers = [parameter.detach().clone() for parameter in parameters], {}
             if "rho" in self.params:
-                direction = self.gradients(model, index)
-                if smoo:
-                    direction = [g - mu - s for g, mu, s in zip(direction, self.mu[i], self.s, strict=True)]
-                perturbation = [self.params["rho"] * tensor for tensor in unit(direction)]
-                if smoo:
-                    self.mu[i] = [mu + e - s for mu, e, s in zip(self.mu[i], perturbation, self.s, strict=True)]
+                perturbation = [self.params["rho"] * tensor for tensor in unit(self.gradients(model, index))]
                 self.place(parameters, [w + e for w, e in zip(start, perturbation, strict=True)])
                 if spec.get("batch_norm_second_pass") is False:
                     buffers = {name: value.clone() for name, value in model.named_buffers()}
             gradients = self.gradients(model, index)
             model.load_state_dict(buffers, strict=False)
             self.place(parameters, start)
-            if smoo:
-                gradients = [g + penalty * (h - w) for g, h, w in zip(gradients, self.h[i], received, strict=True)]
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             nn.utils.clip_grad_norm_(parameters, spec["clip_norm"])
             optimizer.step()
-        self.h[i] = [h + x.detach() - w for h, x, w in zip(self.h[i], parameters, received, strict=True)]
         return copy.deepcopy(model.state_dict())
 
     def gradients(self, model: nn.Module, index) -> Tensors:
@@ -114,10 +90,3 @@ class Plain(Reference):
     def place(parameters: list[nn.Parameter], values: Tensors) -> None:
         for parameter, value in zip(parameters, values, strict=True):
             parameter.copy_(value)
-
-    @torch.no_grad()
-    def score(self, index) -> dict[str, float]:
-        """Return loss and accuracy of the server's model on test images."""
-        logits, labels = self.server.eval()(self.x[index]), self.y[index]
-        accuracy = (logits.argmax(dim=1) == labels).double().mean()
-        return {"test_loss": float(cross_entropy(logits, labels)), "test_accuracy": float(accuracy)}

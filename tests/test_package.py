@@ -61,6 +61,8 @@ def test_the_least_snakemake_reads_the_times_of_a_profile_as_minutes():
 def test_imports_are_light():
     code = """if True:
         import sys
+        import flatfed
+        assert "numpy" not in sys.modules
         from flatfed import cli, gpus, models, plan
         models.check_options("cnn", {})
         sys.exit(not sys.modules.keys().isdisjoint({"torch", "pandas", "snakemake"}))"""

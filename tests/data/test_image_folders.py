@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageMode
+from PIL import Image
 from tiny_data import arrays, fetch, pictures
 
-from flatfed import plan
 from flatfed.config.datasets import ImageFolder
 from flatfed.data import counting, image_folders
 from flatfed.data import dataset as datasets
-from flatfed.data.image_folders import Pictures, eight_bits
-from flatfed.errors import ConfigError, DataError
+from flatfed.data.image_folders import Pictures
+from flatfed.errors import DataError
 from flatfed.files import read_json
 
 OFFICE = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
@@ -131,19 +130,6 @@ def test_missing_folders_are_named(tmp_path, folders, keys, message):
         folder(tmp_path, spec=spec, **keys)
 
 
-def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, small_config):
-    def check():
-        source = {"source": "imagefolder", "path": str(tmp_path), "size": 8, "domains": True, "resize": 8}
-        plan.load(small_config, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
-
-    for name in ("photo", "cartoon", "sketch", "left over"):
-        (tmp_path / name).mkdir()
-    with pytest.raises(ConfigError, match=r"pacs\.path: '.*': domain folder 'art_painting' is m.*the layout <d"):
-        check()
-    (tmp_path / "art_painting").mkdir()
-    check()
-
-
 def source(root, **keys):
     return ImageFolder(source="imagefolder", path=str(root), size=8, **keys)
 
@@ -218,32 +204,6 @@ def test_names_in_two_forms_of_unicode_are_shown_as_such(tmp_path, kind):
 
 #: Grey values of 16 bits and of 8.
 DEEP, SHALLOW = [0, 128, 257, 32896, 65535], [0, 0, 1, 128, 255]
-
-#: Mode -> whether it gives 8-bit grey, and 8-bit colours.
-MODES = {
-    **dict.fromkeys(("1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LA", "PA", "RGBa", "RGBX"), (True, True)),
-    **dict.fromkeys(("I;16", "I;16L", "I;16B", "I;16N"), (True, True)),
-    "LAB": (False, True),
-    **dict.fromkeys(("La", "I", "F"), (False, False)),
-}
-
-
-def test_the_modes_are_those_of_pillow():
-    known = {mode for mode in MODES if ImageMode.getmode(mode)}
-    assert known == {*MODES} >= {*Image.MODES}
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_each_mode_gives_eight_bits_or_is_refused(mode):
-    picture = Image.new(mode, (3, 2))
-    for target, accepted in zip(("L", "RGB"), MODES[mode], strict=True):
-        if accepted:
-            converted = eight_bits(picture, target)
-            assert (converted.mode, converted.size) == (target, (3, 2))
-        else:
-            with pytest.raises(ValueError, match=f"(mode|from) {mode}"):
-                eight_bits(picture, target)
-
 
 def read(path, channels=3):
     """Return the pixels of an image file in its size, and the remarks about it."""

@@ -79,13 +79,6 @@ def test_the_digest_of_a_partition_is_that_of_before(tiny):
     assert make(tiny, IID)[1].digest == "dbb748a2d912e7592de9824b00e1d1438ccc6914c0e2f80b5b3f48a00aa2c5d2"
 
 
-def test_a_partition_without_its_digest_is_refused(tiny):
-    path, _ = make(tiny, IID)
-    np.savez(path, **{name: array for name, array in np.load(path).items() if name != "sha256"})
-    with pytest.raises(DataError, match=r"part\.npz: .* its sha256 is missing .*; delete it to rebuild it"):
-        partitions.load(path)
-
-
 def test_small_classes_that_repeat_are_counted(tiny, capsys):
     parts = [np.array([0, 0, 0, 0, 0, 1]), np.array([2, 3, 0, 0, 0, 0])]
     assert repetition(parts) is None, "nine uses"
@@ -120,16 +113,6 @@ def test_shares_of_client_test_images_by_hand():
     assert set(counts) == {(4, 1, 0), (3, 1, 1)} and 70 < counts.count((4, 1, 0)) < 130
     counts = {tuple(np.bincount(labels[drawn])) for drawn in draw_client_test(labels, parts, test, 10, 1)}
     assert counts == {(7, 2, 1)}, "as many as it trains on are its own counts"
-
-
-def test_client_test_draws_are_with_replacement_and_each_clients_own():
-    labels, test, parts = np.zeros(5000, dtype=int), np.arange(4000, 5000), list(np.arange(4000).reshape(4, 1000))
-    drawn = draw_client_test(labels, parts, test, 1000, 1)
-    distinct = [len(np.unique(images)) for images in drawn]
-    assert distinct == pytest.approx([1000 * (1 - np.exp(-1))] * 4, abs=60), "1000 draws leave out a share 1/e"
-    assert not np.array_equal(drawn[0], drawn[1])
-    again = draw_client_test(labels, parts[:2], test, 1000, 1)
-    assert np.array_equal(drawn[1], again[1]), "other clients' number does not matter"
 
 
 def test_wrong_numbers_and_classes_of_client_test_images_are_refused(office):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -108,55 +106,12 @@ def test_what_cannot_be_dealt_is_refused(spec, message):
         deal(**spec)
 
 
-def cut(labels, clients, each):
-    """Return the classes of every shard, cut by hand: sorted, in equal runs, the remainder left out."""
-    size, ordered = len(labels) // (clients * each), sorted(labels.tolist())
-    return [set(ordered[at * size : (at + 1) * size]) for at in range(clients * each)]
-
-
-def classes_of(labels, part, each):
-    """Return the classes of each of a client's shards."""
-    return [set(labels[piece].tolist()) for piece in np.split(part, each)]
-
-
 @pytest.mark.parametrize(("labels", "clients", "each"), [(CIFAR10, 100, 2), (MIXED, 20, 10)])
 def test_every_client_has_its_shards_of_different_classes(labels, clients, each):
     """Ten of each of 20 clients are tight: each class on every client."""
     parts = shards(labels, clients, each, 1)
     assert {len(np.unique(labels[part])) for part in parts} == {each}
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(labels)))
-
-
-def possible(rest, held):
-    """Say by trying all ways whether shards can be dealt to clients so that none has a class twice.
-
-    ``rest``: the classes of each remaining shard; ``held``: each client's (number of free places, classes).
-    """
-    if not rest:
-        return True
-    for client, (free, classes) in enumerate(held):
-        if free and (free, classes) not in held[:client] and not classes & rest[0]:
-            left = [*held[:client], (free - 1, classes | rest[0]), *held[client + 1 :]]
-            if possible(rest[1:], left):
-                return True
-    return False
-
-
-def test_it_succeeds_exactly_where_there_is_a_way():
-    rng, outcomes = np.random.default_rng(5), Counter()
-    for _ in range(200):
-        clients, each, classes = (int(rng.integers(low, high)) for low, high in ((1, 5), (1, 4), (1, 6)))
-        labels = rng.choice(classes, int(rng.integers(clients * each, 25)), p=rng.dirichlet(np.ones(classes)))
-        way = possible(cut(labels, clients, each), [(each, set())] * clients)
-        outcomes[way] += 1
-        if not way:
-            with pytest.raises(DataError, match="more than there are clients"):
-                shards(labels, clients, each)
-            continue
-        dealt = [classes_of(labels, part, each) for part in shards(labels, clients, each)]
-        assert all(not one & other for client in dealt for one, other in itertools.combinations(client, 2))
-        assert sorted(map(sorted, itertools.chain(*dealt))) == sorted(map(sorted, cut(labels, clients, each)))
-    assert min(outcomes[True], outcomes[False]) > 50
 
 
 def test_more_shards_than_the_classes_of_the_preview_are_refused():

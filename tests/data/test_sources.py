@@ -25,7 +25,6 @@ from torchvision import datasets as published
 from torchvision.datasets import utils
 
 from flatfed import files
-from flatfed.config.datasets import STYLES
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import DataError
@@ -324,32 +323,6 @@ def test_a_stopped_download_leaves_nothing(tmp_path, monkeypatch):
 DIGITS = {"name": "digits", "classes": 10, "shape": [1, 8, 8]}
 
 
-def fetch_digits(out, spec=DIGITS, **source):
-    sources.fetch({**spec, "source": {"source": "sklearn", "test": 500, **source}}, out)
-    return datasets.load(out)
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    return fetch_digits(tmp_path_factory.mktemp("plain"))
-
-
-def test_digits_are_embedded_stratified_and_reproducible(plain, tmp_path):
-    assert (plain.train, plain.test, plain.images.shape[1:]) == (1297, 500, (1, 8, 8))
-    assert plain.images.max() == 255 and plain.digest == fetch_digits(tmp_path).digest
-    counts = np.bincount(plain.labels[plain.train :])
-    assert counts.min() >= 47 and counts.max() <= 52
-    datasets.verify(tmp_path)
-
-
-def test_rotated_digits_make_ten_more_classes(tmp_path):
-    digits = fetch_digits(tmp_path, {**DIGITS, "classes": 20}, expand="rotate90")
-    half = digits.train // 2
-    assert (digits.train, digits.test) == (2594, 1000)
-    assert np.array_equal(digits.labels[half : digits.train], digits.labels[:half] + 10)
-    assert np.array_equal(digits.images[half, 0], np.rot90(digits.images[0, 0]))
-
-
 #: Preview dataset -> the digest of its arrays at 064f0182, which drew the styles with SciPy.
 PREVIEW = {
     "digits": "a7e1a97ce9be87b3b1351cc847dd476f4619f08afd1f0a122cf72f21530b8335",
@@ -369,17 +342,6 @@ def test_preview_images_are_those_of_before(tmp_path, name):
     assert (pixels.mean(), pixels.std()) == pytest.approx((entry.mean[0], entry.std[0]), abs=0.01)
 
 
-def test_each_domain_has_all_digits_in_its_style(plain, tmp_path):
-    names = sorted(STYLES)
-    digits = fetch_digits(tmp_path, {**DIGITS, "domains": names}, expand="styles")
-    assert np.array_equal(digits.labels, plain.labels) and digits.domain_names == tuple(names)
-    per_class = np.stack([np.bincount(digits.labels[digits.domains == number]) for number in range(len(names))])
-    assert per_class.shape == (len(names), 10) and np.ptp(per_class, axis=0).max() <= 1
-    for name, expected in (("plain", plain.images), ("inverted", 255 - plain.images)):
-        members = digits.domains == names.index(name)
-        assert np.array_equal(digits.images[members], expected[members])
-
-
 @pytest.mark.parametrize(
     ("spec", "expand", "message"),
     [
@@ -389,4 +351,4 @@ def test_each_domain_has_all_digits_in_its_style(plain, tmp_path):
 )
 def test_an_expansion_that_does_not_exist_or_lacks_domains_is_refused(tmp_path, spec, expand, message):
     with pytest.raises(DataError, match=message):
-        fetch_digits(tmp_path, {**DIGITS, **spec}, expand=expand)
+        sources.fetch({**DIGITS, **spec, "source": {"source": "sklearn", "test": 500, "expand": expand}}, tmp_path)

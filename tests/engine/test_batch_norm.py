@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from torch._C._functorch import get_unwrapped
 from torch.nn.functional import cross_entropy
@@ -144,17 +143,6 @@ def test_an_interruption_changes_no_bits(tmp_path, monkeypatch, normed, algorith
     changes = {**normed("cumulative"), "executor": {"cpu": executor, "cuda": executor}}
     interrupted_job(monkeypatch, tmp_path, algorithm, "parts", **changes)
     assert_same(job(tmp_path, algorithm, "parts", **changes), job(tmp_path, algorithm, "whole", **changes), [0, 3])
-
-
-def test_the_model_file_is_the_state_dict(tmp_path, normed):
-    out = job(tmp_path, "fedavg", "out", **normed("plain"))
-    module = models.build("plain", (1, 8, 8), 3, {})
-    tensors, built = load_file(out / "model.safetensors"), module.state_dict()
-    assert {key: (value.dtype, value.shape) for key, value in tensors.items()} == {
-        key: (value.dtype, value.shape) for key, value in built.items()
-    }
-    module.load_state_dict(tensors)
-    assert not torch.equal(tensors["norm.running_mean"], built["norm.running_mean"].zero_())
 
 
 def servers_statistics(run):
@@ -381,17 +369,3 @@ def test_statistics_are_kept_in_float32_where_layers_are_rounded(tmp_path, norme
         advanced(run, 1)
         count = run.weights.tensors(run.server["w"][0])["norm.num_batches_tracked"]
         assert run.buffers.dtype == torch.float32 and 1001 < count < 1020
-
-
-def test_resnet18_bn_is_torchvisions(monkeypatch):
-    """With the stem for CIFAR: names, outputs and running statistics."""
-    from torchvision.models import resnet18
-
-    ours, theirs = models.build("resnet18_bn", (3, 16, 16), 10, {}), resnet18(num_classes=10)
-    theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
-    theirs.load_state_dict(ours.state_dict())
-    assert sum(parameter.numel() for parameter in ours.parameters()) == 11_173_962
-    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    one, other = ours.double()(images.double()), theirs.double()(images.double())
-    assert (one - other).abs().max() < 1e-10
-    assert_close(dict(ours.named_buffers()), dict(theirs.named_buffers()), 1e-12)

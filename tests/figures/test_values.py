@@ -14,8 +14,11 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 
 import small_results
+from flatfed import cli
 from flatfed.data import partition
+from flatfed.plan import at_scale
 from flatfed.runs import landscape_file
+from shipped import EXP
 from small_results import flatfed
 
 SEEDS = (1, 2)
@@ -134,3 +137,22 @@ def test_the_width_of_config_yaml_and_that_of_a_figure_overrides_it(axes):
         assert axes("curves", "--config", "width=3.3")[0].figure.get_figwidth() == 4.5
     finally:
         path.write_text(text)
+
+
+def test_a_panel_without_data_is_not_drawn_and_the_text_says_so(axes):
+    assert [axis.get_title() for axis in axes("surface")] == ["FedAvg", "FedSAM over FedAvg"]
+    text = " ".join(Path("drawn/surface.txt").read_text().split())
+    assert "Not drawn, without data: Not made; Diverged." in text
+
+
+@pytest.mark.parametrize("name", ["curves", "eigenvalues", "surface"])
+def test_a_figure_without_data_is_refused(small_project, capsys, name):
+    assert cli.main(["figure", name, "--scale", "preview", "--out", "drawn/preview"]) == 2
+    assert f"{name}: nothing to draw" in capsys.readouterr().err
+
+
+def test_panels_of_a_preview_name_its_data_next_to_the_papers():
+    titles = [panel.title for panel in at_scale.figure(EXP, "preview", "dfedsam2023_F3").panels]
+    assert titles[0] == "CIFAR-10, IID (preview on digits)"
+    assert titles[3] == "CIFAR-100, IID (preview on digits-20)"
+    assert at_scale.figure(EXP, "preview", "fedsmoo2023_F7").panels[0].title == "Dirichlet, u = 0.6"

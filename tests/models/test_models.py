@@ -28,15 +28,25 @@ def tensors(model):
     return [(name, parameter.shape) for name, parameter in model.named_parameters()]
 
 
+def with_cifar_stem(theirs):
+    """Return torchvision's ``theirs`` with our stem for CIFAR, whose convolutions have torch's initial weights."""
+    theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+    for module in theirs.modules():
+        if isinstance(module, nn.Conv2d):
+            module.reset_parameters()
+    return theirs
+
+
 def resnet(stem, groups):
     """Return our ResNet-18 with GroupNorm and torchvision's."""
     theirs = resnet18(norm_layer=lambda channels: nn.GroupNorm(groups, channels), num_classes=10)
-    if stem == "cifar":
-        theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
-        for module in theirs.modules():
-            if isinstance(module, nn.Conv2d):
-                module.reset_parameters()
+    theirs = with_cifar_stem(theirs) if stem == "cifar" else theirs
     return models.build("resnet18_gn", CIFAR, 10, {"stem": stem, "groups": groups}), theirs
+
+
+def batch_normed():
+    """Return our ResNet-18 with BatchNorm and torchvision's."""
+    return models.build("resnet18_bn", CIFAR, 10, {}), with_cifar_stem(resnet18(num_classes=10))
 
 
 def transformer():
@@ -48,6 +58,7 @@ def transformer():
 PAIRS = {
     "imagenet": lambda: resnet("imagenet", 2),
     "cifar": lambda: resnet("cifar", 32),
+    "batch_normed": batch_normed,
     "transformer": transformer,
 }
 
@@ -69,13 +80,15 @@ def test_a_model_is_torchvisions_tensor_by_tensor(pair):
         with torch.no_grad():
             theirs.heads.head.weight.normal_()
     ours.load_state_dict(theirs.state_dict())
-    ours, theirs = ours.double(), theirs.double().eval()
+    ours, theirs = ours.double(), theirs.double()
     x, y = torch.randn(2, *CIFAR, dtype=torch.float64), torch.tensor([0, 4])
     assert (ours(x) - theirs(x)).abs().max() < 1e-12
     for model in (ours, theirs):
         cross_entropy(model(x), y).backward()
     for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         assert (mine.grad - other.grad).abs().max() < 1e-12, name
+    for (name, mine), other in zip(ours.named_buffers(), theirs.buffers(), strict=True):
+        assert (mine - other).abs().max() < 1e-12, name
 
 
 def test_the_default_transformer_has_the_tensors_of_vit_b_32():

@@ -141,9 +141,7 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path):
 
     def loaded(weights):
         model = {"name": "vit_b32", "options": {"patch": 2}, "weights": weights}
-        made.edited(
-            tmp_path, "protocols/fedsmoo-cifar10.yaml", lambda content: content["preview"].update(model=model)
-        )
+        made.edited(tmp_path, "protocols/fedsmoo-cifar10.yaml", lambda content: content["preview"].update(model=model))
         return plan.load(tmp_path, paths=Paths(resources=str(tmp_path)))
 
     experiment, ids = loaded("mine"), ("fedsmoo-cifar10", "dir0.6-100", "fedavg")

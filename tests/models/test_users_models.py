@@ -18,7 +18,6 @@ from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine import weights
 from flatfed.engine.evaluate import Score
 from flatfed.engine.executors import Batch
-from flatfed.engine.probe import sharpness
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.models.user_model import mixing_layer
@@ -80,6 +79,14 @@ MODULES = {
         "        self.head = nn.Linear(64, 3)",
         "self.head(self.block(x[:, 0]).flatten(1))",
     ),
+    "weight_normed": (
+        "self.head = nn.utils.parametrizations.weight_norm(nn.Linear(64, 3))",
+        "self.head(x.flatten(1))",
+    ),
+    "recurrent": (
+        "self.gru, self.head = nn.GRU(8, 5, batch_first=True), nn.Linear(5, 3)",
+        "self.head(self.gru(x[:, 0])[0][:, -1])",
+    ),
     "placed": (
         "self.register_buffer('place', torch.linspace(-1, 1, 64))\n        self.head = nn.Linear(64, 3)",
         "self.head(x.flatten(1) + self.place)",
@@ -111,9 +118,12 @@ def own(tmp_path_factory, monkeypatch):
 
 
 TRAINED = [name for name in MODULES if name != "tracked"]  # its training: tests/engine/test_batch_norm.py
-EXECUTORS = [(name, executor) for name in TRAINED for executor in ("sequential", "stacked", "products")]
-EXECUTORS.remove(("normed", "products"))  # refused by name
-SAMPLE = [("viewed", "products"), ("normed", "sequential"), *(pair for pair in EXECUTORS if pair[1] == "stacked")]
+#: (model, executor) that are refused by name. vmap has no rule for torch's recurrent layers.
+REFUSED = {("normed", "products"), ("recurrent", "stacked"), ("recurrent", "products")}
+PAIRS = [(name, executor) for name in TRAINED for executor in ("sequential", "stacked", "products")]
+EXECUTORS = [pair for pair in PAIRS if pair not in REFUSED]
+SAMPLE = [("viewed", "products"), ("normed", "sequential"), ("recurrent", "sequential")]
+SAMPLE += [pair for pair in EXECUTORS if pair[1] == "stacked"]
 
 
 @pytest.mark.parametrize("case", sampled(EXECUTORS, SAMPLE), ids=" ".join)
@@ -171,22 +181,6 @@ def test_a_resumed_training_has_the_frozen_tensors_of_the_checkpoint(tmp_path, o
     whole = job(tmp_path, "fedavg", "whole", **changes)
     monkeypatch.setattr(weights, "torch_seed", lambda *key: 99)
     assert_same(job(tmp_path, "fedavg", "parts", **changes), whole, [0, 3])
-
-
-def test_the_probe_measures_in_evaluation_mode(tmp_path, own):
-    """F(w + rho g / ||g||) - F(w) of a model that is linear in its weights, with g = grad F(w)."""
-    probe = {"every": 1, "images": 9, "rho": 0.1, "m": 3}
-    run = simulation(tmp_path, description("fedavg", probe=probe, **own("moded")))
-    problem, index = Reference(tmp_path, run.config.as_json()), torch.arange(9)
-    row = run.server["w"][0].clone().requires_grad_()
-
-    def loss(row):
-        weight, bias = row[:192].view(3, 64), row[192:]
-        return cross_entropy(-(problem.x[index].flatten(1) @ weight.T + bias), problem.y[index])
-
-    (gradient,) = torch.autograd.grad(loss(row), row)
-    rise = loss(row + 0.1 * gradient / gradient.norm()) - loss(row)
-    assert sharpness(run, run.server["w"], index) == pytest.approx(rise.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["cnn", "moded"])
@@ -261,13 +255,6 @@ def test_weights_follow_the_seed_or_are_constant(own, constructor, differ):
     first, again, other = (initial_model(config.changed(seed=seed))[1] for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert torch.equal(first[-3:], other[-3:]) is not differ
-
-
-def test_statistics_of_the_users_are_refused_where_batches_are_padded(tmp_path, own):
-    centred = own("centred", HEADS, "self.head((x - x.mean(dim=0)).flatten(1))")
-    simulation(tmp_path, description("fedavg", **centred), "sequential")
-    with pytest.raises(ConfigError, match=r"stacked .* model centred \(.*\): .* first after layer .head. .*l`"):
-        simulation(tmp_path, description("fedavg", **centred), "stacked")
 
 
 def test_batch_statistics_of_few_features_are_recognised():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import made
-from flatfed import cli, plan
+from flatfed import plan
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale
 from flatfed.tables import report
@@ -88,26 +88,6 @@ def test_ids_of_another_own_file_are_known_and_a_variant_without_a_label_is_call
 
     algorithms = load(change=change).catalog.algorithms
     assert [algorithms[name].label for name in variants] == ["FedSAM, rho = 0.5", "Mine"]
-
-
-def test_a_wrong_file_stops_every_call(here, capsys):
-    (here / "own/photos.yaml").write_text(TEXT.replace("fedsam,", "fedsaam,"))
-    for command in (["plan", *ASKED, "fedsmoo2023_T1"], ["check", *ASKED]):
-        assert cli.main(command) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.count("own/photos.yaml: rows[1]") == 1 and "did you mean 'fedsam'" in line
-
-
-def test_absent_images_stop_a_call_only_if_their_numbers_are_to_be_counted(here, capsys):
-    (here / "photos").rename(here / "moved")
-    words = "datasets.photos.source.path: 'photos' does not exist"
-    message = refusal()
-    assert message.count(words) == 1 and "declare classes, shape, train, test in own/photos.yaml" in message
-    assert cli.main(["plan", *ASKED, "fedsmoo2023_T1"]) == cli.main(["check", *ASKED]) == 2
-    assert capsys.readouterr().err.count(words) == 2
-    counts = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6}
-    loaded = load(change=lambda content: content["datasets"]["photos"].update(counts))
-    assert made.first_numbers(loaded, "paper", "photos") and loaded.catalog.dataset_spec("photos").train == 12
 
 
 def test_one_call_names_all_mistakes_of_all_files(here):

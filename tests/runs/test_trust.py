@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import shutil
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torchvision import datasets as published
-from torchvision.datasets import utils
 
 from flatfed import cli
 from flatfed.data import counting, order, sources
@@ -129,24 +125,3 @@ def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(here, trained, capsys):
     assert train("stopped") == 0
     assert "is set aside" in capsys.readouterr().err
     assert Path("stopped/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()
-
-
-def refused(name):
-    source = {"source": "torchvision", "dataset": name}
-    with pytest.raises(DataError, match=rf"(?s)torchvision could not download {name} .*path: FILE\.npz"):
-        sources.fetch({"name": name.lower(), "classes": 10, "shape": [3, 32, 32], "source": source}, "out")
-    assert not Path("out").exists()
-
-
-@pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100", "FashionMNIST", "EMNIST"])
-def test_an_archive_that_another_sends_is_not_opened(monkeypatch, name):
-    """CIFAR comes as pickles: torchvision compares the archive's MD5 sum before it unpacks it."""
-    kind = getattr(published, name)
-    Path("pickle").write_bytes(pickle.dumps(Harm()))
-    with tarfile.open("sent", "w:gz") as file:
-        for entry, _ in [*getattr(kind, "train_list", []), *getattr(kind, "test_list", [])]:
-            file.add("pickle", f"{kind.base_folder}/{entry}")
-    monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
-    monkeypatch.setattr(utils, "_urlretrieve", lambda url, file: shutil.copy("sent", file))
-    monkeypatch.setattr(utils, "extract_archive", lambda *_: pytest.fail("it was unpacked"))
-    refused(name)

@@ -4,11 +4,9 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from project import RUNS, SNAKEMAKE, SPLIT, TABLE, clean, jobs_of, log_of, wait_for
+from project import RUNS, SNAKEMAKE, SPLIT, clean, log_of, wait_for
 
 from flatfed.runs import lock
 from samples import full
@@ -92,18 +90,6 @@ def test_sigterm_in_a_retraining(project):
 
 
 @full
-def test_ctrl_c(project):
-    """A terminal sends SIGINT to all processes."""
-    with retraining(project) as (call, _, _):
-        os.killpg(call.pid, signal.SIGINT)
-        assert call.wait(timeout=900) != 0
-    go(project)
-    assert project.made() == NEXT
-    assert project.sessions(RUN) == [0, 1]
-    assert project.planned() == {}
-
-
-@full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_retry_goes_on_from_the_checkpoint(project, number):
     project.write_checkpoints()
@@ -170,50 +156,3 @@ def test_a_forced_table_trains_nothing_and_a_forced_run_itself_alone(project):
     after = records(project)
     assert {run for run in after if after[run] != before[run]} == {RUN}
     assert (project.root / RUN / ".previous/run.json").read_bytes() == before[RUN]
-
-
-#: Run where it can mount file systems for the results, which end with it.
-FULL_DISK = f"""
-snakemake() {{ {sys.executable} -m snakemake --cores 2 --printshellcmds $@; }}
-mount -t tmpfs -o size=64m none /mnt
-cp -a results/. /mnt
-mount --bind /mnt results
-head -c 100M /dev/zero > results/filler || true
-snakemake && exit 9
-rm results/filler
-snakemake &> next
-snakemake --dry-run > nothing
-mkdir made && cp -a results/. made
-"""
-
-
-@full
-def test_a_full_disk(project):
-    if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here: that takes root, and `unshare --mount`")
-    before = records(project)
-    project.preview({ROW: {"rho": 0.3}})
-    done = project.call("unshare", "--mount", "bash", "-euc", FULL_DISK)
-    assert done.returncode == 0, done.text
-    assert "No space left on device" in done.text or "the disk is full" in done.text
-    assert jobs_of((project.root / "next").read_text()) == NEXT
-    assert jobs_of((project.root / "nothing").read_text()) == {}
-    made = project.root / "made" / Path(RUN).relative_to("results")
-    assert (made / ".previous/run.json").read_bytes() == before[RUN] != (made / "run.json").read_bytes()
-
-
-@full
-def test_edits_during_a_call_reach_no_job(project):
-    """A file that is half written, and a new one, while a training runs; the next call reads them."""
-    table, mine = project.root / f"config/tables/{TABLE}.yaml", project.root / "config/tables/mine.yaml"
-    content = table.read_text()
-    with retraining(project) as (call, output, _):
-        table.write_text("rows: [")
-        mine.write_text("rows: [")
-        go(project)
-        assert call.wait(timeout=900) == 0, output()
-    text = project.refused()
-    assert f"config/tables/{TABLE}.yaml: not YAML" in text and "config/tables/mine.yaml: not YAML" in text
-    table.write_text(content)
-    mine.unlink()
-    assert project.planned() == {}

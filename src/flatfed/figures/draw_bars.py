@@ -27,16 +27,17 @@ WHISKER = {"color": "#222222", "linewidth": 0.8}
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "bars" and its explanation.
 
-    :raises DataError: a file of a run is damaged.
+    :raises DataError: a file of a run is damaged, or no run has a final number.
     """
     frame, missing = frames.finals(spec)
-    titles = [panel.title for panel in spec.panels]
+    panels, absent = frames.with_data(spec, frame["panel"])
     figure, (axis,) = style.panels(spec, [""])
-    entries = bars(axis, spec, frame.assign(group=frame["panel"].map(dict(enumerate(titles)))), x="group", order=titles)
+    entries = bars(axis, spec, frame, x="panel", order=panels)
+    axis.set_xticks(range(len(panels)), [panel.title for panel in panels.values()])
     label_bars(axis, ".1f")
     axis.set(xlabel="", ylabel=KINDS[spec.kind].quantities[spec.panels[0].metric].label)
     style.legend(spec, figure, entries)
-    return figure, [*explanation("Bar", spec, frame), *captions.counts(missing)]
+    return figure, [*explanation("Bar", spec, frame), *captions.counts(missing), *absent]
 
 
 def bars(axis: Axes, spec: ShownFigure, frame: pd.DataFrame, **options: Any) -> dict[str, Patch]:

@@ -24,10 +24,10 @@ LONG = 40
 ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
 
 
-def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
+def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "curves" and its explanation.
 
-    :raises DataError: a metrics.csv or run.json is damaged.
+    :raises DataError: a metrics.csv or run.json is damaged, or no run has rounds.
     """
     frame, window = frames.curves(spec), getattr(spec.document.smooth, spec.scale, 0)
     lines = frame.groupby(["panel", "label", "run"])["value"]
@@ -36,16 +36,16 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
     means = frame.groupby(["panel", "label", "x"], as_index=False).agg(
         unsmoothed=("value", "mean"), mean=("smooth", "mean"), deviation=("smooth", "std")
     )
-    figure, axes = style.panels(spec, [panel.title for panel in spec.panels])
-    entries, looks = {}, [palette.lines(panel.marks, palette.highlighted(spec)) for panel in spec.panels]
+    panels, absent = frames.with_data(spec, frame["panel"])
+    figure, axes = style.panels(spec, [panel.title for panel in panels.values()])
+    entries, looks = {}, [palette.lines(panel.marks, palette.highlighted(spec)) for panel in panels.values()]
     labels = [label for look in looks for label in look["palette"]]
-    for index, (panel, axis, look) in enumerate(zip(spec.panels, axes, looks, strict=True)):
+    for (index, panel), axis, look in zip(panels.items(), axes, looks, strict=True):
         of_panel = means[means["panel"] == index]
-        if window >= 3 and len(of_panel):
+        if window >= 3:
             thin = {"hue": "label", "palette": look["palette"], "linewidth": 0.6, "alpha": 0.3, "legend": False}
             seaborn.lineplot(of_panel, x="x", y="unsmoothed", estimator=None, ax=axis, **thin)
-        if len(of_panel):
-            seaborn.lineplot(of_panel, x="x", y="mean", estimator=None, ax=axis, **look)
+        seaborn.lineplot(of_panel, x="x", y="mean", estimator=None, ax=axis, **look)
         for label, line in of_panel.dropna().groupby("label"):
             band = line["mean"] - line["deviation"], line["mean"] + line["deviation"]
             axis.fill_between(line["x"], *band, color=look["palette"][label], alpha=0.13, linewidth=0)
@@ -60,7 +60,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
         else:
             entries |= palette.entries(look)
     style.legend(spec, figure, entries)
-    return figure, _explanation(spec, frame, window)
+    return figure, [*_explanation(spec, frame, window), *absent]
 
 
 def _limit(axis: Axes, frame: pd.DataFrame) -> None:

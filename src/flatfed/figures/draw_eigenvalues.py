@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flatfed.figures import captions, style
+from flatfed.figures import captions, frames, style
 from flatfed.figures.draw_bars import bars, label_bars
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
@@ -27,23 +27,27 @@ TITLES = {"hessian_top_eigenvalue": "Hessian", "hessian_scaled_top_eigenvalue": 
 DIAMOND = {"marker": "D", "linestyle": "none", "markersize": 4, "markerfacecolor": "white", "color": "#222222"}
 
 
-def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
+def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "eigenvalues" and its explanation.
 
-    :raises DataError: a hessian.json is damaged or of another model.
+    :raises DataError: a hessian.json is damaged or of another model, or none has an eigenvalue.
     """
-    figure, axes = style.panels(spec, list(TITLES.values()))
-    hessians: dict[int, tuple[str, list[Hessian]]] = {}  # by the position of the bar
+    hessians = {(index, mark.label): _read(mark) for index, panel in enumerate(spec.panels) for mark in panel.marks}
+    frame = _frame(hessians)
+    panels, absent = frames.with_data(spec, frame["panel"])
+    bars_and_gaps: list[tuple[int, str] | None] = []
     titles: dict[float, str] = {}
-    for index, panel in enumerate(spec.panels):
-        start = len(hessians) + index  # leaves a gap between groups
-        titles[start + (len(panel.marks) - 1) / 2] = panel.title
-        hessians |= {position: (mark.label, _read(mark)) for position, mark in enumerate(panel.marks, start)}
+    for index, panel in panels.items():
+        titles[len(bars_and_gaps) + (len(panel.marks) - 1) / 2] = panel.title
+        bars_and_gaps += [*((index, mark.label) for mark in panel.marks), None]
+    frame["position"] = [bars_and_gaps.index(bar) for bar in zip(frame["panel"], frame["label"], strict=True)]
+    metrics = [metric for metric in TITLES if metric in set(frame["metric"])]
+    figure, axes = style.panels(spec, list(map(TITLES.get, metrics)))
     entries = {}
-    for axis, metric in zip(axes, TITLES, strict=True):
-        frame = _frame(hessians, metric)
-        entries |= bars(axis, spec, frame, x="position", order=range(max(hessians) + 1), dodge=False)
-        theirs = frame.dropna().groupby("position")["pyhessian"].mean()
+    for axis, metric in zip(axes, metrics, strict=True):
+        of_metric = frame[frame["metric"] == metric]
+        entries |= bars(axis, spec, of_metric, x="position", order=range(len(bars_and_gaps) - 1), dodge=False)
+        theirs = of_metric.dropna().groupby("position")["pyhessian"].mean()
         if len(theirs):
             axis.plot(theirs.index, theirs, **DIAMOND)
             entries["PyHessian"] = Line2D([], [], **DIAMOND)
@@ -51,7 +55,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
         axis.set_xticks(list(titles), titles.values())
         axis.set(xlabel="", ylabel="Largest eigenvalue (nats)")
     style.legend(spec, figure, entries)
-    return figure, _explanation(spec, [of_mark for _, of_mark in hessians.values()])
+    return figure, [*_explanation(spec, list(hessians.values())), *absent]
 
 
 def _read(mark: Mark) -> list[Hessian]:
@@ -63,15 +67,18 @@ def _read(mark: Mark) -> list[Hessian]:
     return hessians
 
 
-def _frame(hessians: Mapping[int, tuple[str, list[Hessian]]], metric: str) -> pd.DataFrame:
-    """Return the estimates of ``metric``, a row per seed; ``pyhessian`` is NaN without its estimate."""
+def _frame(hessians: Mapping[tuple[int, str], list[Hessian]]) -> pd.DataFrame:
+    """Return the estimates, a row per metric and seed; ``pyhessian`` is NaN without its estimate.
+
+    ``hessians``: (index of the panel, label) -> one per seed.
+    """
     rows = [
-        (position, label, hessian.value(metric), hessian.pyhessian_value(metric))
-        for position, (label, of_mark) in hessians.items()
+        (*bar, metric, hessian.value(metric), hessian.pyhessian_value(metric))
+        for bar, of_mark in hessians.items()
         for hessian in of_mark
-        if hessian.estimates(metric)
+        for metric in filter(hessian.estimates, TITLES)
     ]
-    frame = pd.DataFrame(rows, columns=["position", "label", "value", "pyhessian"])
+    frame = pd.DataFrame(rows, columns=["panel", "label", "metric", "value", "pyhessian"])
     return frame.astype({"value": float, "pyhessian": float})
 
 

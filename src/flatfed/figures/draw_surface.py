@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-from flatfed.figures import captions, palette, style
+from flatfed.figures import captions, frames, palette, style
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS, Mark, Panel
 from flatfed.runs.landscape_file import Landscape, read
@@ -48,49 +48,48 @@ class LossSurface(Landscape):
         return "" if model.diverged_at is None else f"{model.algorithm} diverged in round {model.diverged_at}"
 
 
-def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
+def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "surface" and its explanation.
 
-    :raises DataError: a file is damaged, or of another model or analysis.
+    :raises DataError: a file is damaged, or of another model or analysis, or no panel has all of its surfaces.
     """
     surfaces = [[_surface(panel, mark) for mark in panel.marks] for panel in spec.panels]
-    values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
+    complete = [all(surface and not surface.diverged for surface in of_panel) for of_panel in surfaces]
+    panels, absent = frames.with_data(spec, np.flatnonzero(complete))
+    values = [z for index in panels for surface in surfaces[index] for z in surface.z.flat if np.isfinite(z)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     limits = low, high if high > low else low + 1.0
     # By the square root of the height: most faces of a bowl are near its floor.
     norm = PowerNorm(0.5, *limits)
-    titles = [panel.title for panel in spec.panels]
+    titles = [panel.title for panel in panels.values()]
     figure, axes = style.panels(spec, titles, height=2.3, layout="none", subplot_kw={"projection": "3d"})
     # matplotlib's layouts do not see the labels of three axes.
     figure.subplots_adjust(left=0, right=0.97, bottom=0.02, top=1 - 0.42 / figure.get_figheight(), wspace=0.08)
-    for panel, axis, of_panel in zip(spec.panels, axes, surfaces, strict=True):
+    for (index, panel), axis in zip(panels.items(), axes, strict=True):
         if palette.highlighted(spec) & {mark.label for mark in panel.marks}:
             axis.title.set_fontweight("bold")
         if len(panel.marks) > 1:
             text = "surface: {.label}, mesh: {.label}".format(*panel.marks)
             axis.text2D(0.5, 0.98, text, transform=axis.transAxes, ha="center", va="top", fontsize=7)
         _frame(axis, KINDS[spec.kind].quantities[panel.metric].label, limits)
-        if reason := _reason_empty(of_panel):
-            axis.text2D(0.5, 0.5, reason, transform=axis.transAxes, ha="center", color="#777777", fontsize=8)
-            continue
-        first = of_panel[0]
+        first, *others = surfaces[index]
         ticks = np.linspace(first.x[0], first.x[-1], 3)  # at the ends and at the model
         axis.set(xticks=ticks, yticks=ticks, xlim=first.x[[0, -1]], ylim=first.y[[0, -1]])
         # One collection for both: matplotlib sorts faces by depth only within a collection.
         quads = _quads(first, 1)
         colours = COLOURS(norm(quads[:, :, 2].mean(axis=1)))
-        parts = [(quads, colours, colours), *map(_mesh, of_panel[1:])]
+        parts = [(quads, colours, colours), *map(_mesh, others)]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
         look = {"facecolors": faces, "edgecolors": edges, "linewidths": 0.35}
         axis.add_collection3d(Poly3DCollection(corners, shade=True, lightsource=LightSource(225, 45), **look))
         looks = {"cmap": COLOURS, "norm": norm}, {"colors": MESH, "linestyles": "dotted"}
-        for surface, look in zip(of_panel, looks, strict=False):
+        for surface, look in zip(surfaces[index], looks, strict=False):
             levels = np.linspace(*limits, CONTOURS + 2)[1:-1]
             levels = levels[(levels > np.nanmin(surface.z)) & (levels < np.nanmax(surface.z))]
             floor = {"levels": levels, "offset": axis.get_zlim()[0], "zdir": "z", "linewidths": 0.6}
             if len(levels):
                 axis.contour(*np.meshgrid(surface.x, surface.y, indexing="ij"), surface.z, **floor, **look)
-    return figure, _explanation(surfaces)
+    return figure, [*_explanation(surfaces), *absent]
 
 
 def _frame(axis: Axes3D, label: str, limits: tuple[float, float]) -> None:
@@ -123,13 +122,6 @@ def _mesh(surface: LossSurface) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     corners = _quads(surface, max(1, math.ceil((len(surface.x) - 1) / MESH_LINES)))
     edges = np.tile(to_rgba(MESH, 0.85), (len(corners), 1))
     return corners, np.zeros_like(edges), edges
-
-
-def _reason_empty(panel: list[LossSurface | None]) -> str:
-    """Return the text in place of missing surfaces of a panel, or ""."""
-    if None in panel:
-        return "not made"
-    return "\n".join(dict.fromkeys(surface.diverged for surface in panel if surface.diverged))
 
 
 def _explanation(surfaces: list[list[LossSurface | None]]) -> Iterator[str]:

@@ -19,12 +19,13 @@ from flatfed.plan.sweeps import PARAMETERS
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "sweep" and its explanation.
 
-    :raises DataError: a file of a run is damaged.
+    :raises DataError: a file of a run is damaged, or no run has a final number.
     """
     frame, missing = frames.finals(spec)
-    figure, axes = style.panels(spec, [panel.title for panel in spec.panels])
+    panels, absent = frames.with_data(spec, frame["panel"])
+    figure, axes = style.panels(spec, [panel.title for panel in panels.values()])
     entries = {}
-    for index, (panel, axis) in enumerate(zip(spec.panels, axes, strict=True)):
+    for (index, panel), axis in zip(panels.items(), axes, strict=True):
         look = palette.lines(panel.marks, palette.highlighted(spec))
         entries |= palette.entries(look)
         values = sorted({mark.x for mark in panel.marks if mark.line})
@@ -44,4 +45,5 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         quantity = KINDS[spec.kind].quantities[panel.metric]
         axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=quantity.label)
     style.legend(spec, figure, entries)
-    return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *captions.counts(missing)]
+    equal = "The values have equal distances"
+    return figure, [*explanation("Mark", spec, frame), equal, *captions.counts(missing), *absent]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,23 @@ import pandas as pd
 
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import KINDS, PROBES
+from flatfed.plan.figures import KINDS, PROBES, Panel
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.measurement import measure
 from flatfed.tables.readings import read_history
+
+
+def with_data(spec: ShownFigure, indices: Iterable[int]) -> tuple[dict[int, Panel], list[str]]:
+    """Return the panels with data, which are at ``indices``, and the sentence on the others, which are not drawn.
+
+    :raises DataError: no panel has data.
+    """
+    panels = {index: spec.panels[index] for index in sorted({*indices})}
+    if not panels:
+        raise DataError(f"{spec.id}: nothing to draw: its runs or analyses are missing, or all diverged")
+    others = [panel.title for index, panel in enumerate(spec.panels) if index not in panels]
+    return panels, [f"Not drawn, without data: {'; '.join(others)}"] if others else []
 
 
 def curves(spec: ShownFigure) -> pd.DataFrame:

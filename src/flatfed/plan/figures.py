@@ -137,11 +137,9 @@ class Panel:
     parameter: str | None = None
 
     def in_preview(self, catalog: Catalog) -> Panel:
-        """Return the panel, with protocol and split in place of a title that names the paper's data."""
-        protocol, splits = self.marks[0].protocol, self.marks[0].splits
-        if catalog.dataset("paper", protocol).label not in self.title:
-            return self
-        return replace(self, title=f"{protocol}, {splits[0]}" if len(splits) == 1 else protocol)
+        """Return the panel; a title that names the paper's data also names those of the preview."""
+        paper, preview = (catalog.dataset(scale, self.marks[0].protocol).label for scale in ("paper", "preview"))
+        return replace(self, title=f"{self.title} (preview on {preview})") if paper in self.title else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +167,7 @@ class Figure:
         return list(dict.fromkeys(mark.protocol for mark in self.marks))
 
     def in_preview(self, catalog: Catalog) -> Figure:
-        """Return the figure of a preview: without a paper's caption, with titles that name none of its data."""
+        """Return the figure of a preview: without a paper's caption, with the titles of a preview."""
         caption = None if self.document.paper else self.document.caption
         panels = [panel.in_preview(catalog) for panel in self.panels]
         return replace(self, panels=panels, document=self.document.model_copy(update={"caption": caption}))
