@@ -105,10 +105,10 @@ class Results:
             if damaged:
                 sys.exit("\n".join(damaged))
             for column, row, cell in table.labelled_cells:
-                NAMES.setdefault(row.id, row.label)
+                NAMES.setdefault(row.algorithm, row.label)
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.number.target is None else round(100 * cell.number.target)
-                    self.cells.setdefault((column.split, row.id, target), cell)
+                    self.cells.setdefault((column.split, row.algorithm, target), cell)
         self.experiment = configuration.load(None)
         catalog = self.experiment.catalog  # has the labels of rows that no such table has
         for name in catalog.algorithms:

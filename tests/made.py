@@ -303,7 +303,7 @@ def cell_numbers(**content):
         if found["timing"]:
             about = found["timed"] or runs[0].config.as_json()
             timed = requested(folders[0] if folders else "p/s/a/seed1", about, timing=found["timing"])
-        return runs if metric.needs_runs or metric.source == "analysis" else [], timed
+        return runs if metric.needs_runs or metric.analysis else [], timed
 
     (runs, timed), (bases, base_timed) = part(""), part("base_")
     seeds = tuple(content.pop("seeds", ())) or range(1, len(runs) + 1)

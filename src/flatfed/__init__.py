@@ -49,7 +49,7 @@ def curves(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
     parts = []
     for run in runs_of(_shown(table, scale, config).numbers).values():
         if record := run.read_record():
-            lines = pd.DataFrame(read_history(Path(run.path), record, ("round",), every=True))
+            lines = read_history(Path(run.path), record, ()).reset_index()
             parts.append(pd.DataFrame(vars(run.ids), lines.index).join(lines))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 

@@ -40,21 +40,6 @@ def test_a_slip_is_refused_with_file_and_hook(outside, slip):
     assert str(caught.value).startswith(f"{path}: {SLIPS[slip]}") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("def (:", "this algorithm cannot be imported: SyntaxError"),
-        ("x = 1", "defines no subclass of flatfed.algorithms.Algorithm called 'fedbad'"),
-        ("def build(shape, classes): ...", "its function `build` is that of a model"),
-    ],
-)
-def test_a_file_without_an_algorithm_is_refused(outside, text, words):
-    path = outside.write("fedbad", text)
-    with pytest.raises(ConfigError) as caught:
-        algorithms.load("fedbad")
-    assert str(caught.value).startswith(f"{path}: ") and words in str(caught.value)
-
-
 def test_check_finds_a_slip_in_a_folder_of_the_environment(outside, monkeypatch, call):
     path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {body(next(iter(SLIPS)))}\n")
     monkeypatch.setattr(algorithms, "__path__", algorithms.__path__[:1])

@@ -28,17 +28,19 @@ def load(root, folder):
 
 
 def test_a_new_folder_is_read_by_content(folder, small_config, capsys):
-    assert "mine --" not in (folder / "README.md").read_text() and str(folder) in (folder / "README.md").read_text()
     (folder / "little.py").write_text(MODEL)
     loaded = load(small_config, folder)
-    assert "my_table" in loaded.tables and {"my_curves", "my_sweep"} <= loaded.figures.keys()
+    assert {"my_table", "my_models"} <= loaded.tables.keys()
     assert "my_method~rho0.2" in loaded.catalog.algorithms
     assert [name for name in algorithms.names() if algorithms.own_file(name)] == ["my_method"]
     assert "little" in models.names() and not {"my_method", "test_my_method"} & {*models.names()}
     assert cli.main(["new", str(folder)]) == cli.REFUSED
     assert f"{folder}: exists already" in capsys.readouterr().err
     assert cli.main(["check", "--config", f"folders=[{folder}]"]) == 0
-    assert "tables of yours: my_table\nfigures of yours: my_curves, my_sweep\n" in capsys.readouterr().out
+    assert (
+        "tables of yours: my_models, my_table\nfigures of yours: my_curves, my_eigenvalues, my_surface, my_sweep\n"
+        in capsys.readouterr().out
+    )
 
 
 IMPORT = "from flatfed.algorithms import Algorithm\n"

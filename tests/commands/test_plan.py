@@ -9,6 +9,7 @@ import pytest
 
 import made
 from flatfed.commands import plan as planning
+from repository import ROOT
 from shipped import EXP
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -73,6 +74,18 @@ def test_published_runs_count_where_none_is_here(plan):
     forecast, _, err = plan()
     assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(31 * 800 * 1.0), "a run here goes before"
     assert "run.so-far.json: not the record of a run" in err
+
+
+def test_readme_has_the_hours_of_the_published_runs(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+_T\d)`.*? \| (\d+) \| (\d+) \| ([\d.]+) \|$", readme, re.MULTILINE)
+    tables, forecasts, forecast = [name for name, *_ in rows], [], planning.forecast
+    monkeypatch.setattr(planning, "forecast", lambda options: forecasts.append(forecast(options)) or forecasts[-1])
+    assert call("plan", *tables, "--scale", "paper")[0] == 0
+    costs = forecasts[0][0].loc[tables, ["runs", "CPU hours", "GPU hours"]]
+    assert rows == [(name, f"{runs:.0f}", f"{cpu:.0f}", f"{gpu:.1f}") for name, runs, cpu, gpu in costs.itertuples()]
+    assert len(rows) == 3
 
 
 def test_a_plan_by_hand(plan):

@@ -128,8 +128,8 @@ def test_the_highlighted_algorithm_stands_out_in_each_kind(axes, name, highlight
 def test_the_width_of_config_yaml_and_that_of_a_figure_overrides_it(axes):
     figure = axes("curves", "--config", "width=3.3")[0].figure
     assert figure.get_figwidth() == 3.3
-    assert {axis.title.get_fontsize() for axis in figure.axes} == {9.0}
-    assert {text.get_fontsize() for axis in figure.axes for text in axis.get_xticklabels()} == {7.0}
+    assert {round(axis.title.get_fontsize(), 2) for axis in figure.axes} == {8.0}
+    assert {round(text.get_fontsize(), 2) for axis in figure.axes for text in axis.get_xticklabels()} == {7.33}
     path = Path("config/figures/curves.yaml")
     text = path.read_text()
     path.write_text(f"{text}width: 4.5\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import made
 from flatfed.errors import DataError
 from flatfed.plan.metrics import METRICS, Reading, unit_of
 from flatfed.plan.units import RELATIVES, UNITS, as_printed, signed, written
+from flatfed.runs import client_accuracies
 from repository import ROOT
 
 SETTINGS = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
@@ -165,6 +167,32 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(run, tmp_
     assert (converted.value, converted.error) == (100.0, pytest.approx(3.0 / 100))
     scaled = make("hessian_scaled_trace", "number", runs[:1], analyses=paths[:1])
     assert scaled.problems == [f"{paths[0]} is without hessian_scaled_trace; delete it to rebuild it"]
+
+
+def clients(run: str, worst_tenth: float, model: bytes = b"weights") -> None:
+    """Write the clients.csv of the ``model`` of a run, whose mean is 0.9."""
+    lines = [(name, 20, 50, value) for name, value in (("mean", 0.9), ("worst_tenth", worst_tenth))]
+    client_accuracies.write(Path(run, "clients.csv"), lines, hashlib.sha256(model).hexdigest())
+
+
+def test_the_worst_tenth_of_the_clients_is_that_of_the_model_of_the_run(run, tmp_path):
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(b"weights")
+    x, y = runs = [run(name, [0.1, 0.2, 0.3]) for name in ("x", "y")]
+    clients(x, 0.2)
+    absent = make("worst_tenth_accuracy", "percent", runs)
+    assert (absent.status, absent.values) == ("missing", [0.2, None])
+    assert absent.problems == [f"{y}/clients.csv does not exist"]
+    clients(y, 0.4)
+    cell = make("worst_tenth_accuracy", "percent", runs)
+    assert cell.value == pytest.approx(0.3) and cell.spread == pytest.approx(0.2 / 2**0.5)
+    clients(y, 0.4, b"other weights")
+    with pytest.raises(DataError, match=r"y/clients\.csv: was made with another model \(SHA-256 .*; rebuild it: "):
+        make("worst_tenth_accuracy", "percent", runs)
+    Path(y, "clients.csv").write_text("client,train_images,test_images,accuracy\nworst_tenth,20,50,0.4\n")
+    with pytest.raises(DataError, match=r"y/clients\.csv: not a table of clients with client, .*, model_sha256; "):
+        make("worst_tenth_accuracy", "percent", runs)
 
 
 def test_every_metric_can_be_printed():

@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import plan
 from flatfed.data import manifest
-from flatfed.errors import ConfigError, DataError
+from flatfed.errors import DataError
 from flatfed.plan import number, numbers
 from flatfed.runs import store, versions
 from flatfed.runs.paths import Paths
@@ -89,12 +89,6 @@ def test_images_without_the_order_of_published_runs_stop_before_the_first_traini
     path = tmp_path / "resources/cifar10/dataset.json"
     manifest.write(path, manifest.Manifest(**about, source={"source": "npz"}, digest=DIGEST, bytes=1))
     assert served(experiment(tmp_path, SHIPPED, ordered=False)), "images here are in this order already"
-
-
-@pytest.mark.parametrize("folders", [["nowhere"], ["results/{seed}"], "results"])
-def test_a_wrong_folder_is_refused(tmp_path, folders):
-    with pytest.raises(ConfigError, match=r"config.yaml or --config: published"):
-        plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "published": folders})
 
 
 def test_seconds_of_a_round_ask_for_no_published_run(tmp_path, monkeypatch):

@@ -252,11 +252,9 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
         read(path)
 
 
-@pytest.mark.parametrize(
-    ("rounds", "words"), [([2, 1, 2], "line 3: round 1 after round 2"), ([1, 2, 2], "line 4: round 2 after round 2")]
-)
-def test_rounds_that_do_not_increase_are_refused(tmp_path, rounds, words):
+@pytest.mark.parametrize("rounds", [[2, 1, 2], [1, 2, 2]])
+def test_rounds_that_do_not_increase_are_refused(tmp_path, rounds):
     folder = made.place(tmp_path)
     made.run(folder, {"round": rounds, "test_accuracy": [0.1, 0.2, 0.3]})
-    with pytest.raises(DataError, match=rf"metrics\.csv: {words}"):
-        read_history(folder, records.read_finished(folder), ("round", "test_accuracy"))
+    with pytest.raises(DataError, match=r"metrics\.csv: its rounds do not increase"):
+        read_history(folder, records.read_finished(folder), ["test_accuracy"])

@@ -42,4 +42,15 @@ def test_headings_of_a_table(name):
 @pytest.mark.parametrize("name", EXP.all_at("preview").figures)
 def test_titles_of_panels(name):
     figure = at_scale.figure(EXP, "preview", name)
-    assert not [words for words in PAPERS for panel in figure.panels if words in panel.title]
+    of_paper = [panel.title for panel in figure.panels if any(words in panel.title for words in PAPERS)]
+    assert all(" (preview on digits" in title for title in of_paper)
+
+
+def test_notes_name_the_parameters_of_a_preview():
+    assert at_scale.table(EXP, "preview", "fedsmoo2023_T1").row_notes[0] == (
+        "Parameters of the preview of fedsmoo-cifar10 and fedsmoo-cifar100 alone. "
+        "FedSAM: rho = 0.1 (paper scale: 0.01); MoFedSAM: rho = 0.05 (paper scale: 0.01)."
+    )
+    assert "FedSAM: rho = 0.1 (" in at_scale.figure(EXP, "preview", "two_splits").row_notes[-1]
+    assert not at_scale.table(EXP, "paper", "fedsmoo2023_T1").row_notes
+    assert not at_scale.table(EXP, "preview", "effects").row_notes, "its numbers are published with the paper's radii"

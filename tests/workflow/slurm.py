@@ -28,7 +28,7 @@ CLIENTS = ("sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 # No accounting: `squeue` has to tell how jobs ended, so finished ones stay in its memory for an hour. A requeued job
 # waits for cred_expire, 120 s unless said. Jobs of the partition `urgent` put those of `all` back into the queue.
 SLURM_CONF = Path(__file__).with_name("slurm.conf").read_text(encoding="utf-8")
-GRES_CONF = "{mark}\nAutoDetect=off\nNodeName={node} Name=gpu File=/dev/null\n"
+GRES_CONF = "{mark}\nAutoDetect=off\nNodeName={node} Name=gpu Type=a100 File=/dev/null\n"
 
 
 def unavailable():

@@ -1,17 +1,21 @@
 """Commands of README and docs: recipes followed to the letter, other pages dry where they train or need a host."""
 
+import itertools
 import re
 import shutil
 
 import numpy
 import pytest
+import yaml
 from PIL import Image
-from project import PARTS, REPOSITORY, RUNS, Project
+from project import PARTS, REPOSITORY, RUNS, Project, jobs_of
 
 from samples import full, sampled
 
-FILE = re.compile(
-    r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+STEP = re.compile(
+    r"^`(?P<path>[^`\n]+)` \((?P<how>new|append|change|part)\):\n\n```\w+\n(?P<body>.*?)^```$"
+    r"|^```sh\n(?P<commands>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PUBLISHED = "results/published/cifar10-cnn"
@@ -19,16 +23,22 @@ TABLES = "results/preview/tables"
 
 
 def follow(project, page):
-    """Write the files of a page and run its commands."""
-    text = (REPOSITORY / "docs" / page).read_text()
-    for step in FILE.finditer(text):
-        file = project.root / step["path"]
-        assert file.exists() == (step["how"] == "append")
-        file.parent.mkdir(exist_ok=True)
-        with file.open("a") as stream:
-            stream.write(step["body"])
-    for commands in COMMANDS.findall(text):
-        project.by_hand(commands)
+    """Write the files of a page and run its commands, in their order; a "part" is in the file already."""
+    for step in STEP.finditer(text_of(f"docs/{page}")):
+        if step["commands"]:
+            if not step["commands"].startswith("pdflatex") or shutil.which("pdflatex"):
+                project.by_hand(step["commands"])
+            continue
+        file, how, body = project.root / step["path"], step["how"], step["body"]
+        assert file.exists() == (how != "new")
+        if how == "part":
+            assert body in file.read_text()
+        elif how == "change":
+            project.edit_yaml(file, lambda content, body=body: content.update(yaml.safe_load(body)))
+        else:
+            file.parent.mkdir(exist_ok=True)
+            with file.open("a") as stream:
+                stream.write(body)
 
 
 def archive_of_blobs(project):
@@ -86,7 +96,7 @@ RECIPES = {
         {"elsewhere/results/federated/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedavg.json": ['"ok"']},
     ),
     "add-a-table.md": (None, {f"{TABLES}/mine_T1.md": ["FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"]}),
-    "questions.md": (None, {f"{TABLES}/two_rows.csv": ["fedsam"], f"{TABLES}/two_rhos.csv": ["fedsam~rho0.05"]}),
+    "questions.md": (None, {f"{TABLES}/search_of_rho.csv": ["fedsam~rho0.03"]}),
     "compare-with-a-paper.md": (
         copies("studies", "results/published/effects", "results/published/SHA256SUMS"),
         {"docs/which-code.md": [text_of("docs/which-code.md")]},
@@ -95,9 +105,13 @@ RECIPES = {
         copies(f"{PUBLISHED}/runs"),
         {"again/cifar10_cnn.md": [text_of(f"{PUBLISHED}/cifar10_cnn.md")]},
     ),
-    "compare-your-method.md": (
+    "from-method-to-camera-ready.md": (
         copies("results/published/fedsmoo-cifar10", "results/published/orders", "docs/my-paper"),
-        {f"{TABLES}/my_table.md": ["path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| MyMethod "]},
+        {
+            f"{TABLES}/my_table.md": ["path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| **MyMethod** "],
+            f"{TABLES}/my_models.tex": ["Top eigenvalue", "Worst tenth"],
+            "my-paper/differences.csv": ["fedavg", "fedsam"],
+        },
     ),
 }
 
@@ -117,8 +131,10 @@ def test_recipes_in_one_clone(project, order):
         prepare, results = RECIPES[page]
         if prepare:
             prepare(project)
-        before = files(project)
+        before, config = files(project), project.root / "config/config.yaml"
+        keys = config.read_text()
         follow(project, page)
+        config.write_text(keys)
         outside = {path.parts[0] for path in files(project) - before} - {"elsewhere"}
         assert page != "use-as-a-module.md" or not outside
         for path, texts in results.items():
@@ -148,3 +164,33 @@ def test_every_command_of_a_page_that_is_no_recipe_runs(tmp_path, page):
     for line in commands:
         start = next((start for start in DRY if line.startswith(start)), "")
         project.by_hand(DRY.get(start, "") + line.removeprefix(start))
+
+
+def test_the_cell_of_readme_trains_its_two_runs_alone(tmp_path):
+    """With the paper's report as a second target, the same command trained the 32 runs of all requested tables."""
+    command = re.search(r"^snakemake (.*? -- .*?)$", text_of("README.md").replace("\\\n", " "), re.MULTILINE)[1]
+    jobs = jobs_of(Project.copied(tmp_path).by_hand(f"snakemake --dry-run --printshellcmds {command}").text)
+    assert {made: len(outputs) for made, outputs in jobs.items()}.items() >= {"train": 2, "cell": 1}.items()
+    assert "table" not in jobs
+
+
+def with_implied(arrows):
+    """Return the arrows and those that chains of them imply."""
+    while new := {(first, last) for first, end in arrows for start, last in arrows if end == start} - arrows:
+        arrows = arrows | new
+    return arrows
+
+
+def test_the_picture_of_the_rules_is_the_graph_of_the_workflow(tmp_path):
+    """README leaves out arrows that others imply."""
+    call = Project.copied(tmp_path).snakemake("everything", "results/paper/report.html", "--rulegraph", "mermaid-js")
+    names = dict(re.findall(r"(id\d+)\[(\w+)\]", call.stdout))
+    arrows = {(names[start], names[end]) for start, end in re.findall(r"(id\d+) --> (id\d+)", call.stdout)}
+    picture = re.search(r"^```mermaid\n(.*?)^```", text_of("README.md"), re.DOTALL | re.MULTILINE)[1]
+    drawn = set()
+    for line in re.sub(r"\[.*?\]", "", picture).splitlines():
+        groups = [part.replace("&", " ").split() for part in line.split("-->")]
+        for starts, ends in itertools.pairwise(groups):
+            drawn.update(itertools.product(starts, ends))
+    assert drawn <= arrows
+    assert with_implied(drawn) == with_implied({arrow for arrow in arrows if "everything" not in arrow})

@@ -1,15 +1,18 @@
 """The profile for clusters on a real Slurm of one node: what is stopped goes on, a killed call loses nothing."""
 
+import re
 import subprocess
 
 import pytest
-from project import RUNS, SNAKEMAKE, TABLE, clean, log_of, wait_for
+import yaml
+from project import REPOSITORY, RUNS, SNAKEMAKE, TABLE, Project, clean, log_of, wait_for
 from slurm import one_node, unavailable
 
 from samples import full
 
 RUN, OTHER = f"{RUNS}/fedsmoo/seed1", f"{RUNS}/fedavg/seed1"
 TARGET = f"{RUN}/run.json"
+TIMING = "results/paper/analysis/fedsmoo-cifar10/dir0.6-100/fedsmoo/timing.json"
 
 #: What happens to a training -> the command, and state and restarts of each job at the end.
 EVENTS = {
@@ -24,6 +27,36 @@ EVENTS = {
 # The questions come sooner than the profile asks them: the second after 18 s (a short job has ended), then ever later.
 QUICK = ("--slurm-init-seconds-before-status-checks", "4", "--slurm-status-command", "squeue", "--latency-wait", "5")
 COMMAND = (*SNAKEMAKE, "--workflow-profile", "profiles/slurm", *QUICK)
+
+
+MINE = "profiles/mine/config.yaml"
+
+
+def blocks(language):
+    """Return the blocks of a ``language`` on the page about Slurm."""
+    page = (REPOSITORY / "docs/slurm.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+def write_profile(project):
+    """Write the profile of the page with its partitions, for a cluster without accounts; return its other blocks."""
+    partitions, *others = map(yaml.safe_load, blocks("yaml"))
+    del partitions["default-resources"]["slurm_account"]
+    project.by_hand("cp -r profiles/slurm profiles/mine")
+    project.edit_yaml(MINE, lambda profile: profile.update(partitions))
+    return others
+
+
+def request(project, block):
+    """Add the request of a training in a ``block`` of the page to the profile."""
+    resources = block["set-resources"]["train"]
+    project.edit_yaml(MINE, lambda profile: profile["set-resources"]["train"].update(resources))
+
+
+def requests(text):
+    """Return number and rule -> its resources of the lines of the command on the page."""
+    lines = (line.strip().split(": ") for line in text.splitlines())
+    return {rule: set(resources.split(", ")) for rule, resources in lines}
 
 
 @pytest.fixture
@@ -70,12 +103,30 @@ def go(project, *runs):
         (project.root / run / "go").touch()
 
 
-def test_a_training_is_a_job_with_the_time_that_its_rule_requests(paused, cluster):
+def test_a_training_is_a_job_with_the_requests_of_its_rule_and_of_the_profile(paused, cluster):
+    gres, _ = write_profile(paused)
+    request(paused, gres)
     go(paused, RUN)
-    call = Call(paused, cluster, "--set-resources train:gpu=1")
+    call = Call(paused, cluster, "--workflow-profile profiles/mine")
     assert call.end() == 0, call.text
-    assert cluster.ask("squeue", "-h", "-t", "all", "-o", "%T %l") == "COMPLETED 10:00"
+    jobs = cluster.ask("squeue", "-h", "-t", "all", "-o", "%T %P %f %l %m %b")
+    assert jobs == "COMPLETED gpu a100 10:00 8000M gres:gpu:a100:1"
     assert paused.sessions(RUN) == [0]
+
+
+def test_a_dry_run_prints_what_will_be_submitted(tmp_path):
+    """The second attempt requests at most a day: twice as much as the first, or what the profile requests."""
+    project = Project.copied(tmp_path)
+    others = write_profile(project)
+    _, command = blocks("sh")
+    assert requests(project.by_hand(command).stdout) == requests(*blocks("text"))
+    for block in others:
+        request(project, block)
+    second = f"device=cuda --attempt 2 -- {TARGET.replace('preview', 'paper')} {TIMING}"
+    printed = project.by_hand(command.replace("device=cuda", second)).stdout
+    submitted = requests(printed)
+    assert submitted["1 timing"] >= {"mem_mb=32000", "runtime=1440", "slurm_extra=--exclusive"}
+    assert submitted["1 train"] >= {"mem_mb=8000", "runtime=480", "constraint=a100", "gres=gpu:a100:1", "gpu=0"}
 
 
 @full

@@ -66,6 +66,6 @@ use rule hessian as clients with:
     params:
         command="clients",
         settings=[],
-        version=1,
+        version=client_accuracies.VERSION,
     message:
         "Accuracy per client of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"

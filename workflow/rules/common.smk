@@ -7,7 +7,7 @@ from flatfed import data, files, gpus
 from flatfed.commands import closing, train_run
 from flatfed.commands.jobs import Jobs, request
 from flatfed.config.strict_yaml import as_in_a_file
-from flatfed.runs import curvature, landscape_file, source_code, timing
+from flatfed.runs import client_accuracies, curvature, landscape_file, source_code, timing
 from flatfed.runs.paths import Paths
 
 PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))

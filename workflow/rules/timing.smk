@@ -16,7 +16,7 @@ rule timing:
     resources:
         gpu=int(DEVICE == "cuda"),
         device=job_device,
-        runtime=request(1440, 10),
+        runtime=request(720, 10),
         mem_mb=request(16_000, 4_000),
     params:
         run=of("timing_settings"),

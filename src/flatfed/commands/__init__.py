@@ -10,7 +10,7 @@ FOR_YOU = {
     "compare": ("compare_runs", "compare your method with baselines, seed by seed"),
     "rerun": ("rerun", "reproduce a run from its run.json and compare"),
     "describe": ("describe", "print the settings of runs, the input of `train`"),
-    "new": ("new", "write a folder with an algorithm, a table and figures of your own"),
+    "new": ("new", "write a folder with an algorithm, tables, figures and a paper of your own"),
     "schema": ("schema", "write JSON schemas of the YAML files for editors"),
 }
 CALLED_BY_SNAKEMAKE = {

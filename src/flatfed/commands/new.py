@@ -1,7 +1,7 @@
 """``flatfed new``.
 
-Copies docs/my-paper: a folder with an algorithm, a table, curves, a sweep, a test, and a README with the commands.
-`folders` of config.yaml names such folders.
+Copies docs/my-paper: an algorithm, its test, tables, figures and a paper. `folders` of config.yaml names such folders;
+docs/from-method-to-camera-ready.md has the commands.
 
 example:
   python -m flatfed new my-paper
@@ -28,6 +28,4 @@ def run(options: argparse.Namespace) -> None:
     if folder.exists():
         raise DataError(f"{folder}: exists already; name a new folder")
     shutil.copytree(configuration.home() / TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    readme = folder / "README.md"
-    readme.write_text(readme.read_text(encoding="utf-8").replace(TEMPLATE.name, str(folder)), encoding="utf-8")
-    print(f"{folder}: written; {readme} has the commands")
+    print(f"{folder}: written; docs/from-method-to-camera-ready.md has the commands")

@@ -121,8 +121,7 @@ def last_line(log: str) -> str:
 def cell_state(cell: list[Number], states: Mapping[str, State]) -> str:
     """Return the state of a cell of these numbers, "waiting" if one of its analyses or times is missing."""
     first = min((states[path].name for path in runs_of(cell)), key=[*SIGNS].index, default="done")
-    files = [run.hessian for number in cell if number.analysed for run in number.all_runs]
-    files += [run.timing for number in cell for run in number.all_timed]
+    files = [file for number in cell for file in (*number.analyses, *(run.timing for run in number.all_timed))]
     return "waiting" if first in MADE and not all(Path(file).exists() for file in files) else first
 
 

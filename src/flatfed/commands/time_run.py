@@ -64,17 +64,17 @@ def run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, options.dataset, options.partition, folder, **settings, full_model=True)
         record = records.read_finished(folder)
-        lines = read_history(Path(folder), record, ("round", "seconds", "clients"))
+        lines = read_history(Path(folder), record, ("seconds", "clients"))
     if record.diverged_at is not None:
         raise FlatFedError(f"the run diverged in round {record.diverged_at}; its seconds are not representative")
-    seconds = [after - before for before, after in pairwise([0.0, *lines["seconds"]])][options.warm_up :]
+    seconds = [after - before for before, after in pairwise([0.0, *lines["seconds"].tolist()])][options.warm_up :]
     training, evaluation = statistics.fmean(seconds), record.seconds_evaluation / total
     timing = Timing(
         format=timings.FORMAT,
         config=config,
         rounds=options.rounds,
         warm_up=options.warm_up,
-        clients=int(lines["clients"][-1]),
+        clients=int(lines["clients"].iloc[-1]),
         evaluated=evaluated,
         seconds_per_round=round(training + evaluation, 6),
         training_seconds_per_round=round(training, 6),

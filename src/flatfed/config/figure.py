@@ -30,13 +30,18 @@ Window = Annotated[int, Field(ge=0, le=1_000_000_000), Odd]
 Values = Annotated[list[Annotated[Number, Field(description="a number")]], NotEmpty, Different]
 
 
-class PointDocument(Document):
+class Part(Document):
+    """A part of a panel; absent keys are taken from the panel."""
+
+    protocol: str = optional(PROTOCOL)
+    split: str = optional(SPLIT)
+
+
+class PointDocument(Part):
     """The runs of a value; absent keys are taken from the panel."""
 
     removed: ClassVar = {"variant": (None, "write its value into `values` of the panel, which declares the variant")}
 
-    protocol: str = optional(PROTOCOL)
-    split: str = optional(SPLIT)
     preview: bool = optional(PREVIEW, True)
 
 
@@ -45,31 +50,25 @@ class ValuesByScale(Document):
     paper: Values = required("values")
 
 
-class Series(Document):
+class Series(Part):
     """A line; absent keys are taken from the panel."""
 
     row: str = required(ROW)
     label: Line = optional(TITLE)
-    protocol: str = optional(PROTOCOL)
-    split: str = optional(SPLIT)
     preview: bool = optional(PREVIEW, True)
 
 
-class DrawnPartition(Document):
+class DrawnPartition(Part):
     """A partition; absent keys are taken from the panel."""
 
     label: Line = required(TITLE)
-    protocol: str = optional(PROTOCOL)
-    split: str = optional(SPLIT)
 
 
-class PanelDocument(Document):
+class PanelDocument(Part):
     """A panel; absent keys are taken from the figure."""
 
     title: Line = optional("only a panel of one `split` takes its name")
-    protocol: str = optional(PROTOCOL)
     metric: str = optional(QUANTITY)
-    split: str = optional(SPLIT)
     splits: SplitIds = optional("splits whose mean is shown")
     rows: Rows = optional(ROWS)
     series: Annotated[list[Series], NotEmpty] = optional(

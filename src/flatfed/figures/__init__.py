@@ -38,12 +38,10 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
     with pyplot.style.context(["default", STYLE]):  # not the user's matplotlibrc
         # A module per kind: :data:`flatfed.plan.figures.KINDS`.
         figure, explanation = importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)
-        try:
-            for path, (suffix, options) in zip(paths, FORMATS.items(), strict=False):
-                with write_whole(path) as file:
-                    figure.savefig(file, format=suffix, **options)
-        finally:
-            pyplot.close(figure)
+        for path, (suffix, options) in zip(paths, FORMATS.items(), strict=False):
+            with write_whole(path) as file:
+                figure.savefig(file, format=suffix, **options)
+        pyplot.close(figure)
     with write_whole(paths[-1], "w") as file:
         file.write(captions.text(spec, records, explanation))
     return paths

@@ -20,24 +20,20 @@ from flatfed.plan.metrics import evaluations
 #: Inches of the width of a figure that each bar needs for its number.
 NUMBER = 0.28
 
-#: The line of a deviation.
-WHISKER = {"color": "#222222", "linewidth": 0.8}
-
 
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "bars" and its explanation.
 
     :raises DataError: a file of a run is damaged, or no run has a final number.
     """
-    frame, missing = frames.finals(spec)
-    panels, absent = frames.with_data(spec, frame["panel"])
+    frame, panels, missing = frames.finals(spec)
     figure, (axis,) = style.panels(spec, [""])
     entries = bars(axis, spec, frame, x="panel", order=panels)
     axis.set_xticks(range(len(panels)), [panel.title for panel in panels.values()])
     label_bars(axis, ".1f")
     axis.set(xlabel="", ylabel=KINDS[spec.kind].quantities[spec.panels[0].metric].label)
     style.legend(spec, figure, entries)
-    return figure, [*explanation("Bar", spec, frame), *captions.counts(missing), *absent]
+    return figure, [*explanation("Bar", spec, frame), *missing]
 
 
 def bars(axis: Axes, spec: ShownFigure, frame: pd.DataFrame, **options: Any) -> dict[str, Patch]:
@@ -47,7 +43,7 @@ def bars(axis: Axes, spec: ShownFigure, frame: pd.DataFrame, **options: Any) -> 
     """
     colours = {mark.label: palette.style(mark.algorithm)[0] for mark in spec.marks}
     look = {"hue": "label", "hue_order": list(colours), "palette": colours, "saturation": 1, "legend": False}
-    whiskers = {"errorbar": "sd", "err_kws": WHISKER, "capsize": 0.15}
+    whiskers = {"errorbar": "sd", "err_kws": {"color": "#222222", "linewidth": 0.8}, "capsize": 0.15}
     seaborn.barplot(frame, y="value", ax=axis, **look, **whiskers, **options)
     entries = {label: Patch(color=colour) for label, colour in colours.items()}
     for label, container in zip(colours, axis.containers, strict=False):
@@ -68,7 +64,7 @@ def label_bars(axis: Axes, digits: str, points: float = 2) -> None:
         lines = (line.get_ydata() for line in axis.lines if left < np.nanmean(line.get_xdata()) < right)
         top = max([bar.get_height(), *(height for heights in lines for height in heights if np.isfinite(height))])
         axis.annotate(f"{bar.get_height():{digits}}", ((left + right) / 2, top), (0, points), **text)
-    axis.set_ylim(0, axis.get_ylim()[1] * (1.15 if upright else 1.06))
+    axis.set_ylim(0, axis.get_ylim()[1] * (1.15 if upright else 1.1))
 
 
 def explanation(mark: str, spec: ShownFigure, frame: pd.DataFrame) -> Iterator[str]:

@@ -38,8 +38,11 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     )
     panels, absent = frames.with_data(spec, frame["panel"])
     figure, axes = style.panels(spec, [panel.title for panel in panels.values()])
-    entries, looks = {}, [palette.lines(panel.marks, palette.highlighted(spec)) for panel in panels.values()]
-    labels = [label for look in looks for label in look["palette"]]
+    looks = [palette.lines(panel.marks, palette.highlighted(spec)) for panel in panels.values()]
+    entries = {}
+    for look in sorted(looks, key=lambda look: -len(look["palette"])):  # a panel of all lines has their order
+        entries |= palette.entries(look)
+    no_common_label = len(looks) > 1 and len(entries) == sum(len(look["palette"]) for look in looks)
     for (index, panel), axis, look in zip(panels.items(), axes, looks, strict=True):
         of_panel = means[means["panel"] == index]
         if window >= 3:
@@ -50,16 +53,16 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             band = line["mean"] - line["deviation"], line["mean"] + line["deviation"]
             axis.fill_between(line["x"], *band, color=look["palette"][label], alpha=0.13, linewidth=0)
         across, quantity = ACROSS[spec.document.across or "rounds"], KINDS[spec.kind].quantities[panel.metric]
-        axis.set(xlabel=across, ylabel=quantity.label)
+        labelled = axis.get_subplotspec().is_first_col() or len({panel.metric for panel in spec.panels}) > 1
+        axis.set(xlabel=across, ylabel=quantity.label if labelled else "")
         axis.xaxis.get_major_locator().set_params(integer=True)
         _limit(axis, frame[frame["panel"] == index])
-        if len(axes) > 1 and len(set(labels)) == len(labels):  # panels without a common label
+        if no_common_label:
             place = 0.5, -0.28 - 0.12 * across.count("\n")  # under the label of the axis
             below = {"loc": "upper center", "bbox_to_anchor": place, "ncols": 2, "fontsize": 7}
             axis.legend(handles=palette.entries(look).values(), labels=look["palette"].keys(), **below)
-        else:
-            entries |= palette.entries(look)
-    style.legend(spec, figure, entries)
+    if not no_common_label:
+        style.legend(spec, figure, entries)
     return figure, [*_explanation(spec, frame, window), *absent]
 
 

@@ -6,6 +6,7 @@ the first eigenvalue.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -35,24 +36,21 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     hessians = {(index, mark.label): _read(mark) for index, panel in enumerate(spec.panels) for mark in panel.marks}
     frame = _frame(hessians)
     panels, absent = frames.with_data(spec, frame["panel"])
-    bars_and_gaps: list[tuple[int, str] | None] = []
-    titles: dict[float, str] = {}
-    for index, panel in panels.items():
-        titles[len(bars_and_gaps) + (len(panel.marks) - 1) / 2] = panel.title
-        bars_and_gaps += [*((index, mark.label) for mark in panel.marks), None]
+    groups = ([*((index, mark.label) for mark in panel.marks), None] for index, panel in panels.items())
+    bars_and_gaps = list(itertools.chain.from_iterable(groups))
     frame["position"] = [bars_and_gaps.index(bar) for bar in zip(frame["panel"], frame["label"], strict=True)]
-    metrics = [metric for metric in TITLES if metric in set(frame["metric"])]
-    figure, axes = style.panels(spec, list(map(TITLES.get, metrics)))
+    middles = frame.groupby("panel")["position"].agg(["min", "max"]).mean(axis=1)
+    by_metric = dict(list(frame.groupby("metric", sort=False)))
+    figure, axes = style.panels(spec, list(map(TITLES.get, by_metric)))
     entries = {}
-    for axis, metric in zip(axes, metrics, strict=True):
-        of_metric = frame[frame["metric"] == metric]
+    for axis, of_metric in zip(axes, by_metric.values(), strict=True):
         entries |= bars(axis, spec, of_metric, x="position", order=range(len(bars_and_gaps) - 1), dodge=False)
         theirs = of_metric.dropna().groupby("position")["pyhessian"].mean()
         if len(theirs):
             axis.plot(theirs.index, theirs, **DIAMOND)
             entries["PyHessian"] = Line2D([], [], **DIAMOND)
         label_bars(axis, ".3g", 5)
-        axis.set_xticks(list(titles), titles.values())
+        axis.set_xticks(middles, [panel.title for panel in panels.values()])
         axis.set(xlabel="", ylabel="Largest eigenvalue (nats)")
     style.legend(spec, figure, entries)
     return figure, [*_explanation(spec, list(hessians.values())), *absent]
@@ -78,8 +76,7 @@ def _frame(hessians: Mapping[tuple[int, str], list[Hessian]]) -> pd.DataFrame:
         for hessian in of_mark
         for metric in filter(hessian.estimates, TITLES)
     ]
-    frame = pd.DataFrame(rows, columns=["panel", "label", "metric", "value", "pyhessian"])
-    return frame.astype({"value": float, "pyhessian": float})
+    return pd.DataFrame(rows, columns=["panel", "label", "metric", "value", "pyhessian"]).astype({"pyhessian": float})
 
 
 def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[str]:

@@ -31,7 +31,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             entries[mark.label] = Line2D([], [], color=colour, linestyle=dashes, linewidth=1.3)
             deviations.append(f"{f'{panel.title}, ' if len(axes) > 1 else ''}{mark.label}: {images.std():.2f}")
         axis.set(xlabel="Class", ylabel="Training images", xlim=(-0.5, len(images) - 0.5))
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.05 * axis.dataLim.ymax)
         axis.set_xticks(range(0, len(images), style.step(len(images))))
     style.legend(spec, figure, entries)
     return figure, [f"Standard deviation of the counts over classes: {'; '.join(deviations)}"]

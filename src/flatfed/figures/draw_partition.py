@@ -25,7 +25,8 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     counts = [partitions.load(panel.marks[0].files[0]).class_counts for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     height = min(3.4, 0.9 + 0.12 * max(count.shape[1] for count in counts))  # of a row, for ten labelled classes
-    figure, axes = style.panels(spec, [panel.title for panel in spec.panels], across=2, height=height)
+    look = {"across": 2, "height": height, "least": style.PANEL}
+    figure, axes = style.panels(spec, [panel.title for panel in spec.panels], **look)
     for axis, count in zip(axes, counts, strict=True):
         clients, classes = (style.step(number) for number in count.shape)
         # A power norm: most counts of a Dirichlet partition are small, a few are large.

@@ -42,10 +42,9 @@ class LossSurface(Landscape):
     z: np.ndarray
 
     @property
-    def diverged(self) -> str:
-        """The run that diverged and its round, or ""."""
-        model = self.about.models[0]
-        return "" if model.diverged_at is None else f"{model.algorithm} diverged in round {model.diverged_at}"
+    def diverged(self) -> bool:
+        """Whether its run diverged."""
+        return self.about.models[0].diverged_at is not None
 
 
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
@@ -61,10 +60,11 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     limits = low, high if high > low else low + 1.0
     # By the square root of the height: most faces of a bowl are near its floor.
     norm = PowerNorm(0.5, *limits)
-    titles = [panel.title for panel in panels.values()]
-    figure, axes = style.panels(spec, titles, height=2.3, layout="none", subplot_kw={"projection": "3d"})
-    # matplotlib's layouts do not see the labels of three axes.
-    figure.subplots_adjust(left=0, right=0.97, bottom=0.02, top=1 - 0.42 / figure.get_figheight(), wspace=0.08)
+    look = {"height": 2.3, "subplot_kw": {"projection": "3d"}}
+    figure, axes = style.panels(spec, [panel.title for panel in panels.values()], **look)
+    figure.set_layout_engine(None)  # matplotlib's layouts do not see the labels of three axes
+    right, top = 1 - 0.25 / figure.get_figwidth(), 1 - 0.42 / figure.get_figheight()
+    figure.subplots_adjust(left=0, right=right, bottom=0.02, top=top, wspace=0.15)
     for (index, panel), axis in zip(panels.items(), axes, strict=True):
         if palette.highlighted(spec) & {mark.label for mark in panel.marks}:
             axis.title.set_fontweight("bold")
@@ -139,11 +139,11 @@ def _explanation(surfaces: list[list[LossSurface | None]]) -> Iterator[str]:
         images = {(f"{s.about.images:,} {kinds[s.about.set]}", s.about.images_sha256) for s in drawn}
         same = "the same for all" if len(images) == 1 else "different ones, whose losses do not compare"
         yield f"On {' or '.join(sorted({text for text, _ in images}))}{f', {same}' if len(drawn) > 1 else ''}"
-    infinite = sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn)
-    yield from captions.counts({"points without a finite value are left out": infinite})
-    yield from captions.counts({"surfaces are missing": all_surfaces.count(None)})
-    if diverged := dict.fromkeys(surface.diverged for surface in all_surfaces if surface and surface.diverged):
-        yield f"Without a surface: {', '.join(diverged)}"
+    yield from captions.counts({
+        "points without a finite value are left out": sum(int(np.isnan(surface.z).sum()) for surface in drawn),
+        "surfaces are missing": all_surfaces.count(None),
+        "runs diverged and are left out": sum(bool(surface and surface.diverged) for surface in all_surfaces),
+    })
 
 
 def _surface(panel: Panel, mark: Mark) -> LossSurface | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import seaborn
 from matplotlib.figure import Figure
 
-from flatfed.figures import captions, frames, palette, style
+from flatfed.figures import frames, palette, style
 from flatfed.figures.draw_bars import explanation
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS
@@ -21,9 +21,8 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
 
     :raises DataError: a file of a run is damaged, or no run has a final number.
     """
-    frame, missing = frames.finals(spec)
-    panels, absent = frames.with_data(spec, frame["panel"])
-    figure, axes = style.panels(spec, [panel.title for panel in panels.values()])
+    frame, panels, missing = frames.finals(spec)
+    figure, axes = style.panels(spec, [panel.title for panel in panels.values()], least=style.PANEL)
     entries = {}
     for (index, panel), axis in zip(panels.items(), axes, strict=True):
         look = palette.lines(panel.marks, palette.highlighted(spec))
@@ -42,8 +41,6 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         axis.set_xlim(-0.25, len(values) - 0.75)
         if len(values) > 6:
             axis.tick_params(axis="x", rotation=45)
-        quantity = KINDS[spec.kind].quantities[panel.metric]
-        axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=quantity.label)
+        axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=KINDS[spec.kind].quantities[panel.metric].label)
     style.legend(spec, figure, entries)
-    equal = "The values have equal distances"
-    return figure, [*explanation("Mark", spec, frame), equal, *captions.counts(missing), *absent]
+    return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *missing]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from flatfed.errors import DataError
+from flatfed.figures import captions
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS, PROBES, Panel
 from flatfed.runs.record import RunRecord
@@ -51,14 +52,14 @@ def curves(spec: ShownFigure) -> pd.DataFrame:
     return frame[frame.groupby(["panel", "label", "x"])["run"].transform("nunique") == runs]
 
 
-def finals(spec: ShownFigure) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the final numbers of a figure, and {words: number} of the runs without one.
+def finals(spec: ShownFigure) -> tuple[pd.DataFrame, dict[int, Panel], list[str]]:
+    """Return the final numbers of a figure, the panels with data, and the sentences on runs without a number.
 
     Columns: ``panel`` (its index), ``label``, ``seed``, ``x`` (of a sweep) and ``value``.
 
-    :raises DataError: a run.json or metrics.csv is damaged.
+    :raises DataError: a run.json or metrics.csv is damaged, or no run has a final number.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     absent = diverged = 0
     for index, panel in enumerate(spec.panels):
         factor = KINDS[spec.kind].quantities[panel.metric].factor
@@ -68,10 +69,11 @@ def finals(spec: ShownFigure) -> tuple[pd.DataFrame, dict[str, int]]:
                 absent += sum(run.reading is None for run in measured.runs)
                 diverged += sum(run.diverged for run in measured.runs)
                 if measured.value is not None:
-                    about = {"panel": index, "label": mark.label, "seed": number.seed, "x": mark.x}
-                    rows.append({**about, "value": factor * measured.value})
+                    rows.append((index, mark.label, number.seed, mark.x, factor * measured.value))
     frame = pd.DataFrame(rows, columns=["panel", "label", "seed", "x", "value"])
-    return frame, {"runs are missing": absent, "runs diverged and are left out": diverged}
+    panels, not_drawn = with_data(spec, frame["panel"])
+    without = {"runs are missing": absent, "runs diverged and are left out": diverged}
+    return frame, panels, [*captions.counts(without), *not_drawn]
 
 
 def _history(run: Run, record: RunRecord, metric: str) -> pd.Series:
@@ -83,7 +85,6 @@ def _history(run: Run, record: RunRecord, metric: str) -> pd.Series:
         except (ValueError, KeyError, TypeError) as problem:
             raise DataError(f"{run.path}/run.json: holds no probes with {metric} ({problem!r})") from None
     elif Path(run.path, record.metrics).is_file():
-        history = read_history(Path(run.path), record, ("round", metric))
-        values = dict(zip(history["round"], history[metric], strict=True))
+        values = read_history(Path(run.path), record, [metric])[metric]
     series = pd.Series(values, dtype=float)
     return series[np.isfinite(series)]

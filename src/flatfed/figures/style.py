@@ -19,25 +19,21 @@ from flatfed.plan.at_scale import ShownFigure
 #: Resolution of layout and PNG; fewer pixels make letters wider.
 DPI = 200
 
-#: matplotlib settings: type of 7 to 9 points in print, fonts embedded as outlines.
+#: matplotlib settings: letters of 7.3 and 8 points in print, fonts embedded as outlines.
 STYLE = {
     **seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}),
+    **seaborn.plotting_context("paper", font_scale=5 / 6),
     "figure.dpi": DPI,
     "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8,
-    "legend.fontsize": 8,
     "legend.frameon": False,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "axes.linewidth": 0.7,
-    "grid.linewidth": 0.6,
     "pdf.fonttype": 42,
 }
 
-#: Inches that a panel, the symbol of a legend's entry with its gap, and a letter of 8 points need.
-PANEL, SYMBOL, LETTER = 2.3, 0.5, 0.07
+#: Inches that a panel, one of four or more, the symbol of a legend's entry with its gap, and a letter of 8 points need.
+PANEL, SMALL, SYMBOL, LETTER = 2.3, 1.6, 0.5, 0.07
+
+#: Inches of a row of a legend.
+ROW = 0.17
 
 
 def panels(
@@ -45,36 +41,36 @@ def panels(
     titles: Sequence[str],
     across: int = 3,
     height: float = 2.1,
-    layout: str = "constrained",
+    least: float = SMALL,
     **options: Any,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure and the axes of its panels, with their ``titles``.
 
-    ``across``: the most per row; of two and four panels two, fewer if they were narrower than :data:`PANEL`.
-    ``height``: of a row, inches. ``options``: of ``pyplot.subplots``.
+    ``across``: the most per row; of four panels two, fewer if they were narrower than :data:`PANEL`, or than ``least``
+    if they are four or more. ``height``: the most of a row, inches. ``options``: of ``pyplot.subplots``.
     """
-    across = min(len(titles), across, 2 if len(titles) == 4 else 3, max(1, int(spec.width / PANEL)))
+    fit = int(spec.width / (least if len(titles) >= 4 else PANEL))
+    across = min(len(titles), across, 2 if len(titles) == 4 else 3, max(1, fit))
     down = math.ceil(len(titles) / across)
-    size = spec.width, height * down + 0.4
-    figure, axes = pyplot.subplots(down, across, figsize=size, squeeze=False, layout=layout, **options)
-    if layout == "constrained":
-        figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05)
+    size = spec.width, min(height, 1.1 * spec.width / across) * down + 0.4
+    figure, axes = pyplot.subplots(down, across, figsize=size, squeeze=False, layout="constrained", **options)
+    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05)
     for axis in axes.flat[len(titles) :]:
         axis.remove()
     for axis, title in zip(axes.flat, titles, strict=False):
-        axis.set_title(textwrap.fill(title, int(spec.width / across / LETTER - 5), break_on_hyphens=False))
+        axis.set_title(textwrap.fill(title, int(spec.width / across / LETTER - 4), break_on_hyphens=False))
     return figure, list(axes.flat[: len(titles)])
 
 
 def legend(spec: ShownFigure, figure: Figure, entries: Mapping[str, Artist]) -> None:
     """Draw the legend under the panels, in columns that its longest label fits; ``entries``: label -> artist.
 
-    The label of the highlighted algorithm is bold.
+    The figure grows by the rows after the first. The label of the highlighted algorithm is bold.
     """
-    if not entries:
-        return
     most = max(1, int(spec.width / (SYMBOL + LETTER * max(map(len, entries)))))
-    columns = math.ceil(len(entries) / math.ceil(len(entries) / most))  # fills the rows
+    rows = math.ceil(len(entries) / most)
+    columns = math.ceil(len(entries) / rows)  # fills the rows
+    figure.set_figheight(figure.get_figheight() + ROW * (rows - 1))
     place = {"loc": "outside lower center", "ncols": columns, "columnspacing": 1.5}
     drawn = figure.legend(entries.values(), entries.keys(), **place)
     for label in (label for label in drawn.get_texts() if label.get_text() in highlighted(spec)):

@@ -13,7 +13,7 @@ from flatfed.config.protocol import Settings
 from flatfed.config.request import TWO_COLUMNS
 from flatfed.errors import ConfigError
 from flatfed.plan import numbers, sweeps
-from flatfed.plan.catalog import SplitSettings
+from flatfed.plan.catalog import Catalog, SplitSettings
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figures import KINDS, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
@@ -45,7 +45,7 @@ class AtScale:
     """What a table and a figure have at a ``scale``.
 
     ``labels``: algorithm -> its name. ``row_notes``: the notes of config/algorithms.yaml on the rows and on the plain
-    rows of variants. ``highlight``: the emphasised algorithm.
+    rows of variants, and the parameters that a preview changes. ``highlight``: the emphasised algorithm.
     """
 
     scale: str
@@ -142,7 +142,22 @@ def _shared(
         set_ups.append(SetUp(protocol, split, settings, of_split, *data, trained))
     ids = (name for row in rows for name in (without_label(row), row) if name in entries)
     notes = list(dict.fromkeys(filter(None, (entries[name].note for name in ids))))
+    notes += _changed_parameters(catalog, scale, {set_up.protocol: None for set_up in set_ups}, rows)
     return {"scale": scale, "set_ups": set_ups, "row_notes": notes, "highlight": experiment.request.highlight}
+
+
+def _changed_parameters(catalog: Catalog, scale: str, protocols: Iterable[str], rows: Iterable[str]) -> list[str]:
+    """Return the notes on the parameters of ``rows`` that differ between ``scale`` and the paper scale."""
+    texts: dict[str, list[str]] = {}
+    for protocol in protocols:
+        changes = []
+        for row in rows:
+            (_, here), (_, printed) = (catalog.hyperparameters(at, protocol, row) for at in (scale, "paper"))
+            keys = (key for key, value in printed.items() if here[key] != value)
+            changes += [f"{catalog.label(row)}: {key} = {here[key]} (paper scale: {printed[key]})" for key in keys]
+        texts.setdefault("; ".join(changes), []).append(protocol)
+    notes = {text: " and ".join(names) for text, names in texts.items() if text}
+    return [f"Parameters of the preview of {names} alone. {text}." for text, names in notes.items()]
 
 
 @dataclass(frozen=True)

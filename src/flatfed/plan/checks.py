@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.datasets import DatasetDocument
-from flatfed.config.protocol import ABSENT, IN_PLACE_OF, SCHEDULE, Model, Open, Settings
+from flatfed.config.protocol import ABSENT, IN_PLACE_OF, SCHEDULE, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
@@ -53,39 +53,31 @@ def check_split(split: Split, splits: Mapping[str, Split], where: str) -> None:
         graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
 
 
-def check_different(splits: Mapping[str, Split], places: Mapping[str, str]) -> None:
-    """Refuse splits with the same content, whose runs would be trained twice."""
+def check_different(splits: Mapping[str, Split], places: Mapping[str, str], mistakes: Mistakes) -> None:
+    """Note splits with the same content, whose runs would be trained twice."""
     seen: dict[str, str] = {}
-    mistakes = Mistakes()
     for name, split in splits.items():
         same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
-        with mistakes.noted():
-            if same != name:
-                duplicate = f"split {same!r} under another id ({places[same]})"
-                raise ConfigError(f"{places[name]}: is {duplicate}; use one id, so that FlatFed trains its runs once")
-    mistakes.stop()
+        if same != name:
+            duplicate = f"split {same!r} under another id ({places[same]})"
+            mistakes.add(f"{places[name]}: is {duplicate}; use one id, so that FlatFed trains its runs once")
 
 
 def check_protocol(protocol: ResolvedProtocol, catalog: Catalog) -> None:
     """Refuse a protocol with unknown ids, invalid values, or a model that cannot process its images."""
     for scale, settings in protocol.scales.items():
         mistakes, where = Mistakes(), f"{protocol.file}: {protocol.key(scale)}"
-        with mistakes.noted():
-            lookup.check("dataset", settings.dataset, catalog.datasets, f"{where}dataset")
-            _check_model(settings.model, catalog.datasets[settings.dataset], where)
-            _check_client_test(settings, catalog.datasets[settings.dataset], where)
-        for check in (_check_algorithms, _check_patterns):
-            with mistakes.noted():
-                check(settings, catalog, where)
-        with mistakes.noted():
-            _check_evaluation(settings, where)
-        with mistakes.noted():
-            at = f"{where}learning_rate_schedule"
-            protocols.check_milestones(settings.learning_rate_schedule, settings.rounds, at)
+        for check in (_check_dataset, _check_algorithms, _check_patterns, _check_evaluation, _check_schedule):
+            mistakes.note(check, settings, catalog, where)
         mistakes.stop()  # a preview inherits the mistakes of the paper scale
 
 
-def _check_evaluation(settings: Settings, where: str) -> None:
+def _check_schedule(settings: Settings, _: Catalog, where: str) -> None:
+    schedule = settings.learning_rate_schedule
+    protocols.check_milestones(schedule, settings.rounds, f"{where}learning_rate_schedule")
+
+
+def _check_evaluation(settings: Settings, _: Catalog, where: str) -> None:
     evaluation = settings.evaluation
     if ("validation" in evaluation.sets) != (settings.validation is not None):
         raise ConfigError(f"{where}evaluation.sets: it has 'validation' if, and only if, the protocol has `validation`")
@@ -101,10 +93,14 @@ def _check_evaluation(settings: Settings, where: str) -> None:
         raise ConfigError(f"{where}accuracy: {settings.accuracy} needs {expected}")
 
 
-def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
-    shape, options = tuple(dataset.shape), models.check_options(model.name, model.options or {}, f"{where}model")
+def _check_dataset(settings: Settings, catalog: Catalog, where: str) -> None:
+    """Refuse an unknown dataset, a model that cannot process its images, and test images that it does not have."""
+    dataset = lookup.entry("dataset", settings.dataset, catalog.datasets, f"{where}dataset")
+    model, shape = settings.model, tuple(dataset.shape)
+    options = models.check_options(model.name, model.options or {}, f"{where}model")
     models.check_shape(model.name, shape, options, f"{where}model")
     models.check_runs(model.name, shape, dataset.classes, options, f"{where}model")
+    _check_client_test(settings, dataset, where)
 
 
 def _check_algorithms(settings: Settings, catalog: Catalog, where: str) -> None:
@@ -151,42 +147,33 @@ def _check_client_test(settings: Settings, dataset: DatasetDocument, where: str)
 
 def check_metric(entry: MetricEntry, protocol: ResolvedProtocol, splits: Collection[str], where: str) -> None:
     """Refuse a metric of a table that is unknown, or that does not fit its unit, targets, base row or evaluations."""
-    mistakes = Mistakes()
-    with mistakes.noted():
-        lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
-    if mistakes:
-        with mistakes.noted():
-            if not entry.unit:
-                raise ConfigError(f"{where}: key 'unit' is missing; known: {', '.join(UNITS)}")
+    mistakes, name, metric = Mistakes(), entry.metric, METRICS.get(entry.metric)
+    if metric is None:
+        mistakes.note(lookup.check, "metric", name, METRICS, f"{where}: metric")
+        if not entry.unit:
+            mistakes.add(f"{where}: key 'unit' is missing; known: {', '.join(UNITS)}")
         mistakes.stop()
-    metric, relative = METRICS[entry.metric], entry.relative or METRICS[entry.metric].relative
-    with mistakes.noted():
-        if metric.source != "declared" and not splits:
-            raise ConfigError(f"{where}: key 'splits' is missing; metric {entry.metric!r} needs runs on splits")
-    with mistakes.noted():
-        if metric.needs_target != bool(entry.targets):
-            problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
-            raise ConfigError(f"{where}: metric {entry.metric!r} {problem}")
-    for name, split in itertools.product(entry.targets or (), splits):
-        for scale, settings in protocol.scales.items():
-            with mistakes.noted():
-                protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-    with mistakes.noted():
-        _check_unit(entry, unit_of(entry.metric, relative), relative, where)
-    with mistakes.noted():
-        if relative and not entry.base:
-            needs = f"{entry.metric} as a {relative} is computed against a base row"
-            raise ConfigError(f"{where}: key 'base' is missing; {needs}")
+    relative = entry.relative or metric.relative
+    if metric.source != "declared" and not splits:
+        mistakes.add(f"{where}: key 'splits' is missing; metric {name!r} needs runs on splits")
+    if metric.needs_target != bool(entry.targets):
+        problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
+        mistakes.add(f"{where}: metric {name!r} {problem}")
+    for (scale, settings), split, target in itertools.product(protocol.scales.items(), splits, entry.targets or ()):
+        at = f"{where}: targets ({scale} scale, {protocol.file})"
+        mistakes.note(protocols.target, settings, split, target, at)
+    mistakes.note(_check_unit, entry, unit_of(name, relative), relative, where)
+    if relative and not entry.base:
+        mistakes.add(f"{where}: key 'base' is missing; {name} as a {relative} is computed against a base row")
     if entry.decentralised:  # the metric of rows without a server, with the same printed name
         printed = metric.printed_as
-        peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
-        with mistakes.noted():
-            at = f"{where}: metrics.decentralised ({printed})"
-            lookup.check("metric", entry.decentralised, peers - {entry.metric}, at)
+        peers = {peer for peer in METRICS if (METRICS[peer].printed_as, METRICS[peer].source) == (printed, "runs")}
+        at = f"{where}: metrics.decentralised ({printed})"
+        mistakes.note(lookup.check, "metric", entry.decentralised, peers - {name}, at)
     mistakes.stop()
-    for (scale, settings), name in itertools.product(protocol.scales.items(), (entry.metric, entry.decentralised)):
-        if name and splits:
-            _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
+    names = filter(None, (name, entry.decentralised)) if splits else ()
+    for (scale, settings), name in itertools.product(protocol.scales.items(), names):
+        _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
 
 
 def _check_unit(entry: MetricEntry, stored: str, relative: str | None, where: str) -> None:

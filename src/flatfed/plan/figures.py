@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series, SweepPanel
+from flatfed.config.figure import FigureDocument, PanelDocument, Part, PointDocument, Series, SweepPanel
 from flatfed.errors import ConfigError
 from flatfed.plan import checks, lookup, sweeps
 from flatfed.plan.catalog import Catalog
@@ -221,7 +221,7 @@ def _of_values(panel: SweepPanel, marks: Sequence[Mark], catalog: Catalog, where
 
 
 def _marks(
-    part: Series | PointDocument | DrawnPartition,
+    part: Part,
     panel: PanelDocument,
     figure: FigureDocument,
     catalog: Catalog,

@@ -66,14 +66,11 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     for name, entry in declared["figures"].items():
         with mistakes.noted([("figure", name)]):
             all_figures[name] = figures.figure(name, entry, catalog)
-    with mistakes.noted():
-        checks.check_different(catalog.splits, catalog.split_places)
+    checks.check_different(catalog.splits, catalog.split_places, mistakes)
     for index, name in enumerate(request.figures):
-        with mistakes.noted():
-            lookup.check("figure", name, all_figures, f"{WHERE}: figures[{index}]")
-    with mistakes.noted():
-        if request.highlight:
-            lookup.check_algorithm(request.highlight, catalog.algorithms, f"{WHERE}: highlight")
+        mistakes.note(lookup.check, "figure", name, all_figures, f"{WHERE}: figures[{index}]")
+    if request.highlight:
+        mistakes.note(lookup.check_algorithm, request.highlight, catalog.algorithms, f"{WHERE}: highlight")
     requested = Requested(_tables(request, all_tables, mistakes), request.figures)
     mistakes.stop()
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
@@ -100,21 +97,18 @@ def _user_folders(request: Request, mistakes: Mistakes) -> dict[str, str]:
     :raises ConfigError: a folder or file is absent or wrong.
     """
     for folder in request.folders:
-        with mistakes.noted():
-            if not Path(folder).is_dir():
-                absent = f"{WHERE}: folders: there is no folder {folder!r} ({Path(folder).absolute()})"
-                raise ConfigError(f"{absent}; create it, or correct or remove this entry")
+        if not Path(folder).is_dir():
+            absent = f"{WHERE}: folders: there is no folder {folder!r} ({Path(folder).absolute()})"
+            mistakes.add(f"{absent}; create it, or correct or remove this entry")
     for folder in request.published:
-        with mistakes.noted():
-            check_has_runs(folder, f"{WHERE}: published", so_far=False)
+        mistakes.note(check_has_runs, folder, f"{WHERE}: published", so_far=False)
     for file in request.callbacks:
         with mistakes.noted():
             if kind_of(Path(file)) != "callback":
                 absent = "no class of it has the base Callback" if Path(file).is_file() else "there is no such file"
                 raise ConfigError(f"{WHERE}: callbacks: {file}: {absent}; see docs/questions.md")
     for files in (registry.FILES, models.FILES):
-        with mistakes.noted():
-            files.look_in(request.folders, f"{WHERE}: folders")
+        mistakes.note(files.look_in, request.folders, f"{WHERE}: folders")
     mistakes.stop()
     paths = {FOLDERS: request.folders, CALLBACKS: request.callbacks}
     return {key: os.pathsep.join(str(Path(path).resolve()) for path in paths[key]) for key in paths if paths[key]}
@@ -151,8 +145,7 @@ def _declarations(root: Path, request: Request, mistakes: Mistakes) -> dict[str,
             checks.check_id(name, "folders: the file of an algorithm")
             declared["algorithms"].setdefault(name, Declared(AlgorithmDocument(), "config/algorithms.yaml", name))
     for entry in declared["figures"].values():
-        with mistakes.noted():
-            sweeps.declare_variants(entry, declared["algorithms"])
+        mistakes.note(sweeps.declare_variants, entry, declared["algorithms"])
     return declared
 
 
@@ -184,8 +177,7 @@ def _catalog(
     """Return the catalog of the valid ``declared`` entries; ``data``: dataset -> its source on this machine."""
     datasets, sources, splits, algorithms, protocols_of = {}, {}, {}, {}, {}
     for name in data:
-        with mistakes.noted():
-            lookup.check("dataset", name, declared["datasets"], f"{WHERE}: data")
+        mistakes.note(lookup.check, "dataset", name, declared["datasets"], f"{WHERE}: data")
     for name, entry in declared["datasets"].items():
         with mistakes.noted([("dataset", name)]):
             datasets[name], sources[name] = _dataset(name, entry, data.get(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -70,6 +70,15 @@ class Mistakes(list[FlatFedError]):
         except FlatFedError as error:
             self += [part for part in getattr(error, "errors", [error]) if not self._follows(part)]
             self.wrong.update(entries)
+
+    def note(self, check: Callable[..., object], *arguments: object, **options: object) -> None:
+        """Note the FlatFedError of a ``check`` with these arguments."""
+        with self.noted():
+            check(*arguments, **options)
+
+    def add(self, message: str) -> None:
+        """Note the mistake that ``message`` describes."""
+        self.append(ConfigError(message))
 
     def stop(self) -> None:
         """Raise the mistakes, if there are any."""

@@ -5,7 +5,8 @@ To add a metric, ``register`` its function. Its name is the id in YAML. Its ``so
 ========  =============================================================================================================
 runs      metrics.csv of finished runs
 timing    timing.json of a separate, undisturbed run; with a target, metrics.csv too
-analysis  hessian.json
+hessian   hessian.json
+clients   clients.csv
 declared  declarations of the algorithm
 ========  =============================================================================================================
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 from flatfed.plan.units import RELATIVES
 from flatfed.runs.curvature import Hessian
+from flatfed.runs.run import CLIENTS, HESSIAN
 
 #: Accuracy for targets and the best round -> the evaluation set that it needs.
 ACCURACIES = {
@@ -36,7 +38,8 @@ class Reading:
 
     ``history``: columns of metrics.csv, one entry per evaluated round; rounds count from 1, bytes are totals.
     ``accuracy``: the column whose centred mean of ``smoothing`` entries reaches ``target``. ``timing``: seconds of one
-    round by name. ``analysis``: the content of hessian.json. ``algorithm``: has stored_vectors(), communication and
+    round by name. ``hessian``: the content of hessian.json. ``clients``: client or summary of clients.csv -> accuracy.
+    ``algorithm``: has stored_vectors(), communication and
     gradients_per_step.
     """
 
@@ -46,7 +49,8 @@ class Reading:
     accuracy: str = DEFAULT_ACCURACY
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     timing: Mapping[str, float] = field(default_factory=dict)
-    analysis: Hessian | None = None
+    hessian: Hessian | None = None
+    clients: Mapping[str, float] = field(default_factory=dict)
     algorithm: Any = None
 
     def final(self, column: str) -> float:
@@ -90,6 +94,11 @@ class Metric:
     relative: str | None = None
     defined: str = ""
     declares: bool = False
+
+    @property
+    def analysis(self) -> str:
+        """The file of a run's analyses that the metric reads, or ""."""
+        return {"hessian": HESSIAN, "clients": CLIENTS}.get(self.source, "")
 
     @property
     def needs_runs(self) -> bool:
@@ -266,5 +275,14 @@ WORDS = {
     "hessian_scaled_trace": "Trace of the Hessian scaled by the weights",
 }
 for name, words in WORDS.items():
-    value = lambda reading, name=name: reading.analysis.value(name)  # noqa: E731
-    register(name, value, "number", words, higher=False, source="analysis")
+    value = lambda reading, name=name: reading.hessian.value(name)  # noqa: E731
+    register(name, value, "number", words, higher=False, source="hessian")
+
+register(
+    "worst_tenth_accuracy", lambda reading: reading.clients["worst_tenth"], "fraction",
+    "Test accuracy of the worst tenth of the clients", higher=True, source="clients",
+    defined=(
+        "Worst tenth: mean of the lowest tenth, rounded up, of the clients' accuracies of the final model, each on "
+        "1,000 test images, or all if fewer, drawn in proportion to the classes of the client's training images."
+    ),
+)

@@ -55,9 +55,10 @@ class Number:
         return [run for run in (self.timed, self.base_timed) if run]
 
     @property
-    def analysed(self) -> bool:
-        """Whether the number reads the Hessians of its runs."""
-        return METRICS[self.metric].source == "analysis"
+    def analyses(self) -> list[str]:
+        """The files of the analyses of its runs that the number reads."""
+        name = METRICS[self.metric].analysis
+        return [f"{run.analysis_folder}/{name}" for run in self.all_runs if name]
 
 
 def by_cell(numbers: Iterable[Number]) -> dict[tuple[str, str], list[Number]]:
@@ -78,7 +79,7 @@ def inputs(numbers: Iterable[Number]) -> list[str]:
     files: dict[str, None] = {}
     for number in numbers:
         files |= dict.fromkeys(run.timing for run in number.all_timed)
-        files |= dict.fromkeys(run.hessian for run in number.all_runs if number.analysed)
+        files |= dict.fromkeys(number.analyses)
         files |= dict.fromkeys(file for run in number.all_runs for file in (run.partition, *run.files))
     return list(files)
 

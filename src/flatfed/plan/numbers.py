@@ -13,7 +13,7 @@ from flatfed.plan.reference import Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
 from flatfed.plan.units import RELATIVES
 from flatfed.runs.paths import RunIds
-from flatfed.runs.run import HESSIAN, Run
+from flatfed.runs.run import Run
 
 
 def numbers(
@@ -32,17 +32,17 @@ def numbers(
 def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Number]:
     """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
     catalog, document, metric = experiment.catalog, table.document, METRICS[column.metric_of(row)]
-    base = table.rows.get(column.base_of(row.id)) if column.relative else None
+    base = table.rows.get(column.base_of(row.algorithm)) if column.relative else None
     settings = catalog.settings(scale, column.protocol)
     target = protocols.target(settings, column.split, column.target, column.id) if column.target else None
     number = Number(
         table=table.id,
         column=column.id,
-        row=row.id,
+        row=row.algorithm,
         scale=scale,
         metric=column.metric_of(row),
         relative=column.relative,
-        base=base.id if base else None,
+        base=base.algorithm if base else None,
         target=target,
         accuracy=settings.accuracy if metric.needs_runs else DEFAULT_ACCURACY,
     )
@@ -53,14 +53,12 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         values = [algorithm and metric.function(Reading(algorithm=algorithm)) for algorithm in built]
         return [replace(number, value=values[0], base_value=values[1])]
 
-    analysis = HESSIAN if metric.source == "analysis" else ""
-
     def ids(part: Row | None, seed: int) -> list[RunIds]:
-        splits = table.trained_on[column.id, part.id] if part else ()
+        splits = table.trained_on[column.id, part.algorithm] if part else ()
         return [RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits]
 
     def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
-        return tuple(experiment.shown(of_run, analysis) for of_run in ids(part, seed))
+        return tuple(experiment.shown(of_run, metric.analysis) for of_run in ids(part, seed))
 
     seeds = experiment.seeds(scale, column.protocol, document.seeds)
     if metric.source == "timing":  # all seeds share the file
@@ -69,7 +67,7 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]
-    evaluation = settings.evaluation.model_dump(include={"window", "smoothing"})
+    evaluation = settings.evaluation.model_dump(include={"window", "smoothing"} if metric.needs_runs else set())
     number = replace(number, rounds=settings.rounds, **evaluation)
     return [replace(number, seed=seed, runs=runs(row, seed), base_runs=runs(base, seed)) for seed in seeds]
 
@@ -92,11 +90,12 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> P
     if len(column.splits) == 1:
         clients = catalog.split_settings("paper", column.protocol, column.split).partition.clients
         fields |= keys_of_split(catalog.splits[column.split], clients)
-    fields |= {**column.reference, **row.entry.reference}
+    reference = column.group.reference
+    fields |= {**reference, **row.reference}
     relation = ""  # to a base row
     if column.relative and column.unit != "V":
-        relation = RELATIVES[column.relative].variant.format(base=column.base_of(row.id))
-    variants = column.reference.get("variant", relation), row.entry.reference.get("variant")
+        relation = RELATIVES[column.relative].variant.format(base=column.base_of(row.algorithm))
+    variants = reference.get("variant", relation), row.reference.get("variant")
     fields["variant"] = ";".join(filter(None, variants))
     return experiment.references[table.document.reference].printed(fields)
 
@@ -104,7 +103,7 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> P
 def paper(experiment: Experiment, table: Table) -> dict[tuple[str, str], Printed]:
     """Return (column, row) -> printed number of the cells that have one."""
     pairs = itertools.product(table.columns.values(), table.rows.values())
-    cells = {(column.id, row.id): printed(experiment, table, column, row) for column, row in pairs}
+    cells = {(column.id, row.algorithm): printed(experiment, table, column, row) for column, row in pairs}
     return {ids: number for ids, number in cells.items() if number is not None}
 
 

@@ -219,11 +219,9 @@ def read_errata(root: Path, references: Mapping[str, Reference], mistakes: Mista
         entries = ERRATA.check(strict_yaml.read(root / ERRATA_FILE, ERRATA_FILE), ERRATA_FILE)
     for name, entry in entries.items():
         for index, table in enumerate(entry.tables):
-            with mistakes.noted():
-                lookup.check("reference", table, references, f"{ERRATA_FILE}: {name}.tables[{index}]")
+            mistakes.note(lookup.check, "reference", table, references, f"{ERRATA_FILE}: {name}.tables[{index}]")
     flagged = {name: reference.flags for name, reference in references.items()}
     for table, flags in flagged.items():
         for name in sorted(flags):
-            with mistakes.noted():
-                lookup.check("erratum", name, entries, f"config/reference/{table}.csv: flag")
+            mistakes.note(lookup.check, "erratum", name, entries, f"config/reference/{table}.csv: flag")
     return Errata(entries, flagged)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.config.table import ColumnGroup, RowEntry, TableDocument
+from flatfed.config.table import ColumnGroup, MetricEntry, RowEntry, TableDocument
 from flatfed.errors import ConfigError
 from flatfed.plan import checks, lookup, protocols
 from flatfed.plan.catalog import Catalog
@@ -20,41 +20,32 @@ from flatfed.runs.paths import without_label
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: an algorithm."""
+    """A row of a table: the ``algorithm`` is its id. ``reference``: its keys of the printed table."""
 
-    id: str
+    algorithm: str
     label: str
-    entry: RowEntry
-
-    @property
-    def algorithm(self) -> str:
-        return self.id
+    reference: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A column of a table: a metric of one protocol and split, or of the mean over several splits.
+class Column(MetricEntry):
+    """A column of a table: a complete metric of one protocol and split, or of the mean over several splits.
 
     ``headers``: the header levels, outermost first; ``preview``: those of a preview. ``group``: its entry in the
     document. ``target``: the name of the target accuracy, ``printed_target``: its value at paper scale, a fraction.
-    ``relative``: the comparison with the ``base`` row (an id, or row -> id). ``peer_metric``: the metric of
-    decentralised rows, if different. ``reference``: its keys of the printed table.
     """
 
     id: str
     headers: tuple[str, ...]
-    preview: tuple[str, ...] = ()
+    preview: tuple[str, ...]
     group: ColumnGroup
-    metric: str
-    unit: str
-    protocol: str
-    splits: tuple[str, ...] = ()
-    target: str | None = None
-    printed_target: float | None = None
-    relative: str | None = None
-    base: str | Mapping[str, str] | None = None
-    peer_metric: str | None = None
-    reference: Mapping[str, Any] = field(default_factory=dict)
+    splits: tuple[str, ...]
+    target: str | None
+    printed_target: float | None
+
+    @property
+    def protocol(self) -> str:
+        """The id of the protocol."""
+        return self.group.protocol
 
     @property
     def part(self) -> str | None:
@@ -69,7 +60,7 @@ class Column:
     def in_preview(self) -> Column:
         """Return the column with headings that are true in a preview, whose data and clients are not the paper's."""
         group = self.group.model_copy(update={"part": None})
-        return replace(self, headers=self.preview or self.headers, group=group)
+        return self.model_copy(update={"headers": self.preview, "group": group})
 
     def base_of(self, row: str) -> str | None:
         """Return the id of the base row of ``row``, or None."""
@@ -77,9 +68,8 @@ class Column:
 
     def metric_of(self, row: Row) -> str:
         """Return the metric of ``row``."""
-        if self.peer_metric and registry.load(without_label(row.algorithm)).decentralised:
-            return self.peer_metric
-        return self.metric
+        peer = self.decentralised and registry.load(without_label(row.algorithm)).decentralised
+        return self.decentralised if peer else self.metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +115,9 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     for index, entry in enumerate(document.rows):
         with mistakes.noted():
             row = _row(entry, catalog, f"{where}: rows[{index}]")
-            if rows.setdefault(row.id, row) is not row:
-                raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
-    with mistakes.noted():
-        lookup.check("reference", document.reference, ["none", *references], f"{where}: reference")
+            if rows.setdefault(row.algorithm, row) is not row:
+                raise ConfigError(f"{where}: rows: {row.algorithm!r} is given twice")
+    mistakes.note(lookup.check, "reference", document.reference, ["none", *references], f"{where}: reference")
     reference = references.get(document.reference)
     with mistakes.noted():
         for algorithm, line in reference.algorithms.items() if reference else ():
@@ -143,17 +132,18 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
                 if columns.setdefault(column.id, column) is not column:
                     raise ConfigError(f"{at}: column {column.id!r} is given twice")
     mistakes.stop()
-    _check_labels({row.id: (row.label,) for row in rows.values()}, "label", f"{where}: rows")
+    _check_labels({id_: (row.label,) for id_, row in rows.items()}, "label", f"{where}: rows")
     _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
     trained_on = {}
     for column in columns.values():
         for base in column.base.values() if isinstance(column.base, dict) else filter(None, [column.base]):
             lookup.check("row", base, rows, f"{where}: base of {column.id}")
-        for row in rows.values() if column.splits else ():
-            pair, pattern = (column.protocol, row.algorithm), column.group.decentralised
+        for row in rows if column.splits else ():
+            pattern = column.group.decentralised
             with mistakes.noted():
-                trained_on[column.id, row.id] = tuple(
-                    checks.training_split(catalog, *pair, split, pattern, where) for split in column.splits
+                trained_on[column.id, row] = tuple(
+                    checks.training_split(catalog, column.protocol, row, split, pattern, where)
+                    for split in column.splits
                 )
     mistakes.stop()
     _check_settings(rows, {column.protocol for column in columns.values()}, catalog, f"{where}: rows")
@@ -164,7 +154,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
 def _row(entry: str | RowEntry, catalog: Catalog, where: str) -> Row:
     entry = RowEntry.model_construct(row=entry) if isinstance(entry, str) else entry
     lookup.check_algorithm(entry.row, catalog.algorithms, where)
-    return Row(entry.row, entry.label or catalog.algorithms[entry.row].label, entry)
+    return Row(entry.row, entry.label or catalog.algorithms[entry.row].label, entry.reference)
 
 
 def _columns(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
@@ -179,8 +169,7 @@ def _columns(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
             lookup.check("split", split, catalog.splits, f"{where}: splits")
             checks.check_fit(catalog, protocol.id, split)
     for entry in metrics:
-        with mistakes.noted():
-            checks.check_metric(entry, protocol, splits, where)
+        mistakes.note(checks.check_metric, entry, protocol, splits, where)
     mistakes.stop()
     everywhere = [entry for columns in document.columns for entry in document.metrics_of(columns)]
     several_metrics = len({(entry.metric, entry.relative) for entry in everywhere}) > 1
@@ -202,21 +191,15 @@ def _columns(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
         for target in entry.targets or [None]:
             scales = protocol.scales.items() if target else ()
             goals = {scale: protocols.target(of_scale, part[0], target, protocol.file) for scale, of_scale in scales}
-            yield Column(
+            yield Column.model_construct(
+                **{**dict(entry), "relative": relative},
                 id=f"{stem}-{target}" if target and part else stem,
                 headers=_headers(header, label, under, goals.get("paper"), several_metrics),
                 preview=_headers(set_up, name, under, goals.get("preview"), several_metrics),
                 group=group,
-                protocol=protocol.id,
                 splits=part,
-                metric=entry.metric,
-                unit=entry.unit,
                 target=target,
                 printed_target=goals.get("paper"),
-                relative=relative,
-                base=entry.base,
-                peer_metric=entry.decentralised,
-                reference=group.reference,
             )
 
 

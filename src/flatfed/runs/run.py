@@ -17,7 +17,7 @@ from flatfed.runs.record import METRICS, MODEL, RECORD, AnalysedModel, Digests, 
 from flatfed.runs.run_config import RunConfig, difference_texts
 from flatfed.runs.timing import TIMING
 
-HESSIAN = "hessian.json"
+HESSIAN, CLIENTS = "hessian.json", "clients.csv"
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,10 @@ class Run(RunIds):
         return f"{self.analysis_folder}/{HESSIAN}"
 
     @property
+    def clients(self) -> str:
+        return f"{self.analysis_folder}/{CLIENTS}"
+
+    @property
     def timing(self) -> str:
         """The same file for all seeds."""
         return f"{Path(self.analysis_folder).parent}/{TIMING}"
@@ -108,6 +112,8 @@ class Run(RunIds):
 
         :raises DataError: ``file`` is absent or damaged.
         """
+        if Path(file).name == CLIENTS:  # has no settings
+            return []
         if Path(file).suffix == ".json":
             about, requested = curvature.read(file).about, {"version": curvature.VERSION, **curvature.DEFAULTS}
             requested |= self.analyses.get("hessian", {})

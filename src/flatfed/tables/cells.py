@@ -133,8 +133,8 @@ class Cell:
     @property
     def hessians(self) -> list[Hessian]:
         """The Hessians behind the value."""
-        analysed = self.status == "ok" and self.number.analysed
-        return [run.reading.analysis for run in self.readings] if analysed else []
+        analysed = self.status == "ok" and self.metric.source == "hessian"
+        return [run.reading.hessian for run in self.readings] if analysed else []
 
     @property
     def paper(self) -> tuple[float | None, float | None]:
@@ -207,7 +207,7 @@ class FilledTable:
     def labelled_cells(self) -> list[tuple[Column, Row, Cell]]:
         """All cells with column and row, row by row."""
         pairs = itertools.product(self.shown.rows.values(), self.shown.columns.values())
-        return [(column, row, self.by_column[column.id][row.id]) for row, column in pairs]
+        return [(column, row, self.by_column[column.id][row.algorithm]) for row, column in pairs]
 
     @property
     def cells(self) -> list[Cell]:

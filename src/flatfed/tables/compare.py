@@ -41,7 +41,7 @@ def is_time(cell: Cell) -> bool:
 
 def indefinite(cell: Cell) -> bool:
     """Return whether the Hessian of a seed has a negative trace or top eigenvalue: it does not measure flatness."""
-    signed = cell.number.relative != "difference" and cell.metric.source == "analysis"
+    signed = cell.number.relative != "difference" and cell.metric.source == "hessian"
     return signed and any(value is not None and value < 0 for value in (*cell.values, *cell.base_values))
 
 

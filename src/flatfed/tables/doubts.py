@@ -13,6 +13,7 @@ from flatfed.plan.units import plural
 from flatfed.runs.paths import without_label
 from flatfed.tables.cells import Cell, FilledTable
 from flatfed.tables.readings import rounding
+from flatfed.tables.set_up import grouped
 
 #: Mark of a number of runs in another precision than that of the column's protocol.
 OTHER_PRECISION = "†"
@@ -66,11 +67,8 @@ def other_precision(column: Column, cell: Cell) -> str:
 
 def _precisions(table: FilledTable) -> Iterator[str]:
     """Yield the note on the numbers marked :data:`OTHER_PRECISION`."""
-    rows: dict[str, dict[str, None]] = defaultdict(dict)
-    for column, row, cell in table.labelled_cells:
-        rows[other_precision(column, cell)][row.label] = None
-    texts = [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]
-    if texts:
+    rows = grouped((other_precision(column, cell), row.label) for column, row, cell in table.labelled_cells)
+    if texts := [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]:
         yield f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}."
 
 
@@ -81,22 +79,18 @@ def equal_rows(table: FilledTable) -> Iterator[str]:
         for run in (run for run in cell.readings[: len(cell.runs)] if run.lines):
             ids = run.record.config.ids
             rows[ids.split, f"seed{ids.seed}", run.lines].setdefault(ids.name, row.label)
-    seeds: dict[str, dict[str, None]] = defaultdict(dict)
-    for (_, seed, _), runs in rows.items():
-        if len(labels := dict.fromkeys(runs.values())) > 1:
-            seeds[" and ".join(labels)][seed] = None
-    if texts := [f"{labels} ({', '.join(names)})" for labels, names in seeds.items()]:
+    labels = ((dict.fromkeys(runs.values()), seed) for (_, seed, _), runs in rows.items())
+    seeds = grouped((" and ".join(names), seed) for names, seed in labels if len(names) > 1)
+    if texts := [f"{names} ({', '.join(of_names)})" for names, of_names in seeds.items()]:
         yield f"Equal in all rounds of a seed, as one method under two names: {'; '.join(texts)}."
 
 
 def _remarks(table: FilledTable) -> Iterator[str]:
     """Yield a line per declaration without effect in a user's file of an algorithm."""
-    labels: dict[str, list[str]] = defaultdict(list)
-    for row in table.shown.rows.values():
-        if registry.own_file(name := without_label(row.algorithm)):
-            for remark in registry.remarks(name):
-                labels[remark].append(row.label)
-    yield from (f"{', '.join(names)}: {remark}." for remark, names in labels.items())
+    names = {row.label: without_label(row.algorithm) for row in table.shown.rows.values()}
+    own = [(label, name) for label, name in names.items() if registry.own_file(name)]
+    labels = grouped((remark, label) for label, name in own for remark in registry.remarks(name))
+    yield from (f"{', '.join(rows)}: {remark}." for remark, rows in labels.items())
 
 
 def repetitions(cells: list[Cell]) -> list[str]:

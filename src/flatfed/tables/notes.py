@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from flatfed.plan.at_scale import ShownTable
@@ -56,16 +56,16 @@ def _declared(table: FilledTable) -> Iterator[str]:
 def _set_ups(shown: ShownTable) -> Iterator[str]:
     """Yield the notes on metrics and settings of the runs, and on what the paper leaves open."""
     runs = list(runs_of(shown.numbers).values())
-    for column in (column for column in shown.columns.values() if column.peer_metric):
-        rows = [row.label for row in shown.rows.values() if column.metric_of(row) == column.peer_metric]
-        words = [METRICS[name].words for name in (column.peer_metric, column.metric)]
+    for column in (column for column in shown.columns.values() if column.decentralised):
+        rows = [row.label for row in shown.rows.values() if column.metric_of(row) == column.decentralised]
+        words = [METRICS[name].words for name in (column.decentralised, column.metric)]
         peer, main = (text[0].lower() + text[1:] for text in words)
         if rows:
             yield (
                 f"{column.headers[-1]}: of rows without a server ({', '.join(rows)}), {peer}; of the others, {main}. "
                 "They are two quantities, so none is marked as best."
             )
-    analysed = [column.metric for column in shown.columns.values() if METRICS[column.metric].source == "analysis"]
+    analysed = [column.metric for column in shown.columns.values() if METRICS[column.metric].source == "hessian"]
     yield from set_up.hessians(runs if analysed else (), shown.printed)
     if any(curvature.METRICS[metric].scaled for metric in analysed):
         yield set_up.SCALED
@@ -95,10 +95,8 @@ def _reading(table: FilledTable) -> str:
 
 def _windows(table: FilledTable) -> str:
     """Return the evaluations in an accuracy, with their columns if they differ."""
-    columns: dict[str, dict[str, None]] = defaultdict(dict)
-    for column, _, cell in table.labelled_cells:
-        if cell.unit == "fraction":
-            columns[evaluations(cell.number.window)][_column(column)] = None
+    accuracies = [(column, cell) for column, _, cell in table.labelled_cells if cell.unit == "fraction"]
+    columns = set_up.grouped((evaluations(cell.number.window), _column(column)) for column, cell in accuracies)
     if len(columns) < 2:
         return "".join(f", {words}" for words in columns)
     return ": " + "; ".join(f"{words} in {' and '.join(names)}" for words, names in columns.items())

@@ -1,8 +1,7 @@
-"""Reads and checks the inputs of metrics: run folders, timing.json, hessian.json, declarations of algorithms."""
+"""Reads and checks the inputs of metrics: run folders, analyses, timing.json, declarations of algorithms."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -11,14 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
+
 from flatfed import algorithms
 from flatfed.errors import DataError, FlatFedError, missing_message
 from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.runs import curvature
+from flatfed.runs import client_accuracies, curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.record import RunRecord
+from flatfed.runs.record import AnalysedModel, Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import differences
 
@@ -59,8 +60,10 @@ def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: 
     def read(run: Run) -> RunReading:
         if run.absent:
             return RunReading(None, problem=f"{run.path} has no {records.RECORD}")
-        if metric.source == "analysis":
+        if metric.source == "hessian":
             return _hessian(run, number.metric)
+        if metric.source == "clients":
+            return _clients(run)
         return records.read_again(partial(_lines, run, number, timing, so_far), so_far)
 
     return read_all(read, runs)
@@ -114,7 +117,23 @@ def _hessian(run: Run, metric: str) -> RunReading:
     if hessian.estimates(metric) is None:
         return RunReading(None, problem=f"{named.hessian} is without {metric}; delete it to rebuild it")
     warning = "; ".join(f"{named.hessian}: {text}" for text in hessian.warnings_about(metric))
-    return RunReading(Reading(analysis=hessian), warning=warning, record=record)
+    return RunReading(Reading(hessian=hessian), warning=warning, record=record)
+
+
+def _clients(run: Run) -> RunReading:
+    """Read clients.csv; diverged runs have one, too."""
+    path, named = Path(run.clients), run.in_results
+    if not path.is_file():
+        return RunReading(None, problem=f"{named.clients} does not exist")
+    accuracies, model = client_accuracies.read(path)
+    record = run.read_record()
+    if record is None:
+        return RunReading(None, problem=f"{named.path} has no {records.RECORD}")
+    digests = Digests.of_run(record, model)
+    run.check_analysis(path, AnalysedModel(name=record.name, scale=record.config.scale, digests=digests))
+    if record.diverged_at is not None:
+        return RunReading(Reading(), True, f"{named.path} diverged in round {record.diverged_at}", record=record)
+    return RunReading(Reading(clients=accuracies), record=record)
 
 
 def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunReading:
@@ -134,7 +153,7 @@ def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunRea
         record.check_files(folder, records.METRICS)
         history = {name: [] for name in names}
     else:
-        history = read_history(folder, record, names, every=True)
+        history = read_history(folder, record, names).reset_index().to_dict("list")
     reading = Reading(
         history=history,
         window=number.window,
@@ -157,41 +176,27 @@ def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunRea
     return of_run(reading, broken, problem, record=record, lines=lines)
 
 
-def read_history(
-    folder: Path, record: RunRecord, columns: tuple[str, ...], *, every: bool = False
-) -> dict[str, list[float]]:
-    """Return ``columns`` of a run's lines as lists of floats (rounds as ints).
+def read_history(folder: Path, record: RunRecord, columns: Iterable[str]) -> pd.DataFrame:
+    """Return a run's lines by round, as floats, NaN for an empty field: no client had evaluation images.
 
-    ``every``: all other columns, too; NaN for an empty field: no client had evaluation images.
-
-    :raises DataError: the file of metrics in ``folder`` is not that of ``record``, ends with another round, or is
-        damaged; the message names file, line and column.
+    :raises DataError: the file of metrics in ``folder`` is not that of ``record``, lacks one of ``columns`` or is
+        damaged, or its rounds do not increase to the last one.
     """
     record.check_files(folder, record.metrics)
     path = folder / record.metrics
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        header = reader.fieldnames or ()
-        for column in columns:
-            if column not in header:
-                raise DataError(missing_message("column", column, header, str(path)))
-        history: dict[str, list[float]] = {column: [] for column in (header if every else columns)}
-        last = 0
-        for row in reader:
-            for column, numbers in history.items():
-                blank = row[column] == "" and column not in columns
-                try:
-                    numbers.append(int(row[column]) if column == "round" else float("nan" if blank else row[column]))
-                except (TypeError, ValueError):
-                    where = f"{path}: line {reader.line_num}: {column}"
-                    raise DataError(f"{where}: {row[column]!r} is not a number") from None
-            before, last = last, history["round"][-1]
-            if last <= before:
-                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {records.REMEDY}")
-    if last != record.rounds_done:
+    try:
+        lines = pd.read_csv(path, index_col="round", dtype=str).astype(float).rename(index=int)
+    except ValueError as problem:
+        raise DataError(f"{path}: {problem}; {records.REMEDY}") from None
+    for column in columns:
+        if column not in (header := ["round", *lines.columns]):
+            raise DataError(missing_message("column", column, header, str(path)))
+    if not (lines.index.is_monotonic_increasing and lines.index.is_unique):
+        raise DataError(f"{path}: its rounds do not increase; {records.REMEDY}")
+    if (last := max(lines.index, default=0)) != record.rounds_done:
         rounds = f"{records.record_name(record.metrics)} says rounds_done {record.rounds_done}"
         raise DataError(f"{path}: ends with round {last}, but {rounds}")
-    return history
+    return lines
 
 
 def rounding(record: RunRecord) -> list[str | None]:

@@ -128,7 +128,7 @@ def read(run: Run) -> ReportedRun:
     record = run.read_record()
     if record is None:
         return ReportedRun(run, "missing")
-    history = read_history(Path(run.path), record, ("round",), every=True)
+    history = read_history(Path(run.path), record, ())
     accuracies = next((history[name] for name in ACCURACIES if name in history), [])
     finite = [accuracy for accuracy in accuracies if np.isfinite(accuracy)]
     state = "finished" if record.ended else "unfinished"

@@ -54,11 +54,17 @@ def setting(shown: ShownTable | ShownFigure, counts: Counts | None = None) -> st
 
     :raises DataError: a dataset.json is damaged.
     """
-    protocols: dict[str, dict[str, None]] = {}
-    for set_up in shown.set_ups:
-        protocols.setdefault(_text(set_up, counts), {})[set_up.protocol] = None
+    protocols = grouped((_text(set_up, counts), set_up.protocol) for set_up in shown.set_ups)
     several = shown.scale != "paper" and len({set_up.protocol for set_up in shown.set_ups}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in protocols.items())
+
+
+def grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    """Return key -> its different values."""
+    groups: dict[Key, dict[str, None]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, {})[value] = None
+    return {key: list(values) for key, values in groups.items()}
 
 
 def image_counts(records: Iterable[RunRecord]) -> Counts:
@@ -117,7 +123,7 @@ def choices(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
             reason = f" ({choice.reason})" if choice.reason and value == choice.default else ""
             line = f"{_source_followed(name, value, choice)} {choice.doc}{reason}."
             pairs.append(((name, line), labels[run.algorithm]))
-    return [f"{', '.join(names)}: {line}" for (_, line), names in _grouped(pairs).items()]
+    return [f"{', '.join(names)}: {line}" for (_, line), names in grouped(pairs).items()]
 
 
 def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
@@ -143,7 +149,7 @@ def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
             parts.append(f"{config.local_steps} local steps a round in place of epochs")
         if parts:
             pairs.append(("; ".join(parts), labels[run.algorithm]))
-    return [f"Local training of {', '.join(names)}: {text}." for text, names in _grouped(pairs).items()]
+    return [f"Local training of {', '.join(names)}: {text}." for text, names in grouped(pairs).items()]
 
 
 def hessians(runs: Iterable[Run], printed: bool) -> list[str]:
@@ -213,14 +219,6 @@ def _images(set_up: SetUp, counts: Counts) -> str:
 def _by_row(runs: Iterable[Run]) -> list[Run]:
     """Return one run of each protocol, split and algorithm: notes do not depend on seeds."""
     return list({run.row: run for run in runs}.values())
-
-
-def _grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
-    """Return key -> its different values."""
-    groups: dict[Key, dict[str, None]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, {})[value] = None
-    return {key: list(values) for key, values in groups.items()}
 
 
 def _source_followed(name: str, value: str | int, choice: registry.Choice) -> str:
