@@ -205,6 +205,7 @@ def test_names_in_two_forms_of_unicode_are_shown_as_such(tmp_path, kind):
 #: Grey values of 16 bits and of 8.
 DEEP, SHALLOW = [0, 128, 257, 32896, 65535], [0, 0, 1, 128, 255]
 
+
 def read(path, channels=3):
     """Return the pixels of an image file in its size, and the remarks about it."""
     with Image.open(path) as picture:

@@ -14,7 +14,7 @@ SCHEMES = ("iid", "dirichlet", "grouped_dirichlet", "pathological", "shards", "d
 
 
 class GroupedDirichletKeys(Document):
-    """The keys of splits and partitions of the scheme grouped_dirichlet; those of other schemes follow."""
+    """The keys of the scheme grouped_dirichlet; those of other schemes follow."""
 
     alpha: Positive = required("concentration of the label distribution of each client or group, above 0")
 
