@@ -56,9 +56,6 @@ report-page: $(INSTALLED)
 # results/published.
 results-page: $(INSTALLED)
 	$(BIN)/python studies/results.py
-	$(BIN)/flatfed compare fedsmoo mofedsam fedcm feddyn scaffold fedsam fedavg fedadam \
-	    --runs results/published/fedsmoo-cifar10/runs/path3-200 --out results/finished-column
-	cp results/finished-column/curves.png docs/finished-column.png
 	$(BIN)/python studies/which_code.py
 	$(BIN)/python studies/algorithms.py
 

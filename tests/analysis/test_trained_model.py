@@ -38,7 +38,7 @@ def test_a_run_that_diverged_by_its_record_has_files_without_numbers(problem, ca
     assert surface.loss.shape == (1, 3, 3) and surface.x.tolist() == [-1, 0, 1] and surface.about.images == 49
     assert np.isnan(surface.loss).all() and np.isnan(surface.accuracy).all()
     assert surface.about.models[0].diverged_at == when
-    assert "diverged, so without losses: problem/test/fedavg/seed3" in capsys.readouterr().err
+    assert "problem/test/fedavg/seed3: surface: diverged, so without losses" in capsys.readouterr().err
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
 

@@ -50,7 +50,6 @@ FILES = {
     "no reference, no reason": (T1, "reference: fedsmoo2023_T1", "reference: none", [T1, "'reason' is missing"]),
     "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is given twice"]),
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
-    "sampler of an earlier version": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, sampler: official, clients: 100,", ["dir0.6-100.sampler: \"official\" is not allowed; the key does not exist any more: FlatFed draws from its own"]),
     "unknown algorithm": (CIFAR10, "  fedcm: {", "  fedcn: {", [CIFAR10, "algorithms", "did you mean 'fedcm'?"]),
     "unknown parameter": (CIFAR10, "{rho: 0.01,", "{roh: 0.01,", [CIFAR10, "algorithms.fedsam", "did you mean 'rho'?"]),
     "more clients than images": ("splits.yaml", "clients: 100", "clients: 60000", ["dir0.6-100.clients", "60000", "at most 50000", "'cifar10'"]),
@@ -58,7 +57,6 @@ FILES = {
     "base that sets": ("algorithms.yaml", "{label: FedSAM}", "{label: FedSAM, set: {rho: 1}}", ["fedsam.set", "only a variant"]),
     "statistics": ("datasets.yaml", "mean: [0.491, 0.482, 0.447]", "mean: [0.5]", ["cifar10.mean", "1 numbers for 3 channels"]),
     "figure without a probe": ("figures/fedlesam2024_F2.yaml", "~probe", "", ["panels[0]", "needs a probe", "fedsmoo-cifar10"]),
-    "point's variant": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "points: [{variant: rho1}]", ["panels[3].points[0].variant", "does not exist any more", "`values` of the panel"]),
     "values without a key": ("figures/fedsam2022_F3.yaml", "points: [{split: dir0.6-100-p10}, {}, {split: dir0.6-100-p40}]", "values: [3]", ["panels[0]: values", "active_clients", "write `points`"]),
     "sweep without values": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "", ["panels[3]", "'values' is missing"]),
     "base missing": ("tables/fedsmoo2023_T3.yaml", ", base: fedavg", "", ["columns[0]", "'base' is missing"]),
@@ -81,7 +79,6 @@ FILES = {
     # Topologies, central splits, and what a paper's rows need.
     "clique above the clients": ("splits.yaml", "", TOPOLOGY % "clique, neighbours: 101", ["clique of 101 of 100 clients is not possible", "2 to 100"]),
     "a label that pdflatex cannot print": (T1, "[fedavg,", "[{row: fedavg, label: 平均},", [T1, "rows[0].label", "cannot print '平'", "Latin and Greek"]),
-    "a removed key of a protocol": (CIFAR10, "precision: float32\n", "precision: float32\ncheckpoint_every: 20\n", [CIFAR10, "checkpoint_every", "does not exist any more", "every ten minutes"]),
     "images too small": ("datasets.yaml", "shape: [1, 8, 8]", "shape: [1, 2, 2]", ["config/protocols", "preview.model", "cnn_tiny", "at least", "2 x 2"]),
     "targets of no split": (CIFAR10, '"*": {t1: 0.68', '"dri*": {t1: 0.68', [CIFAR10, "targets", "'dri*'"]),
     "variant deals otherwise": (CIFAR10, "  cnn:\n", "  cnn:\n    preview: {clients_times: 1}\n", [CIFAR10, "variants.cnn.preview", "'clients_times'"]),
@@ -123,7 +120,6 @@ VALUES = {
     **{f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()})"]) for key in ("folders", "published")},
     "published without a run": ({"published": ["src"]}, ["published: 'src' contains no run, no folder with run.json"]),
     "highlight": ({"highlight": "fedsaam"}, ["highlight: unknown algorithm 'fedsaam'", "did you mean 'fedsam'?"]),
-    "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
 }
 
 #: Content of a YAML file -> what is said.

@@ -7,10 +7,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from flatfed.config import document
 from flatfed.config.document import JsonDocument
 from flatfed.config.figure import FIGURE
-from flatfed.config.request import REQUEST
 from flatfed.config.split import SPLITS
 from flatfed.config.values import Count, NotEmpty, Number, Share, Version
 from flatfed.errors import ConfigError, DataError
@@ -128,9 +126,3 @@ def test_a_valid_document_of_a_kind_has_the_keys_of_this_kind_alone():
     split = SPLITS.check({"a": SPLIT}, "x.yaml")["a"]
     assert split.as_written() == SPLIT and split.headers == ["Dirichlet 0.1"] and split.replacement
     assert not hasattr(split, "shards_per_client")
-
-
-def test_a_removed_key_with_its_former_default_is_ignored(capsys):
-    document._say_ignored.cache_clear()
-    assert REQUEST.check({"scale": "paper", "tables": [], "figures": [], "keep_models": "needed"}, "x.yaml")
-    assert "the key `keep_models` does not exist any more; remove it" in capsys.readouterr().err

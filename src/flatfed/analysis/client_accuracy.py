@@ -35,7 +35,7 @@ def client_accuracy(run: Path, inputs: AnalysisInputs, out: Path) -> None:
     drawn = draw_client_test(labels, parts, test, count, record.config.seed)
     score = Score(trained.model, trained.layout, trained.data, BATCH, lambda: None)
     right = np.zeros(len(labels))
-    with memory.explained(device, f"clients of {run}", memory.remedies(device)):
+    with memory.explained(device, f"clients of {run}"):
         right[test] = score(trained.row, torch.from_numpy(test).to(device))[1].cpu().numpy()
     accuracies = np.array([right[images].mean() for images in drawn])
     if record.diverged_at is not None:

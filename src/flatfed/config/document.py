@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -26,34 +25,13 @@ def required(meaning: str) -> Any:
 
 
 class Document(BaseModel):
-    """A mapping of a YAML file: fields are its keys, descriptions explain them. Absent keys are not in fields_set.
-
-    ``removed``: key of an earlier version -> its default then, which is ignored, and what to write instead of others.
-    """
+    """A mapping of a YAML file: fields are its keys, descriptions explain them. Absent keys are not in fields_set."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
-    removed: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_no_removed_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        removed = {key: cls.removed[key] for key in value if key in cls.removed}
-        if wrong := {key: instead for key, (default, instead) in removed.items() if value[key] != default}:
-            raise mistakes({(key,): f"the key does not exist any more: {instead}" for key, instead in wrong.items()})
-        for key in removed:
-            _say_ignored(key)
-        return {key: entry for key, entry in value.items() if key not in removed}
 
     def as_written(self) -> dict[str, Any]:
         """Return the keys that the file has, and their values."""
         return self.model_dump(exclude_unset=True)
-
-
-@cache
-def _say_ignored(key: str) -> None:
-    print(f"flatfed: the key `{key}` does not exist any more; remove it", file=sys.stderr)
 
 
 def require(document: Document, keys: Iterable[str], at: Sequence[str | int] = ()) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
@@ -39,8 +39,6 @@ class Part(Document):
 
 class PointDocument(Part):
     """The runs of a value; absent keys are taken from the panel."""
-
-    removed: ClassVar = {"variant": (None, "write its value into `values` of the panel, which declares the variant")}
 
     preview: bool = optional(PREVIEW, True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
@@ -112,11 +112,6 @@ ABSENT = {**dict.fromkeys(IN_PLACE_OF), "label_smoothing": 0, "momentum": 0, "ba
 
 class Changes(Document):
     """What a scale or a variant may change; absent keys stay."""
-
-    removed: ClassVar = {
-        "checkpoint_every": (10, "remove it; a training writes a checkpoint every ten minutes and when it is stopped"),
-        "emulate_bfloat16": (False, "train in float32, or on a CPU with units for bfloat16, or a GPU"),
-    }
 
     rounds: Count = optional("communication rounds")
     batch_size: Count = optional("images in a mini-batch; the last one of an epoch may be smaller")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
@@ -27,14 +27,6 @@ class RequestedColumns(Document):
 
 
 class Request(Document):
-    removed: ClassVar = {
-        "tune": (False, "a table with variants as rows and the metric validation_accuracy (docs/questions.md)"),
-        "keep_models": ("needed", "all models stay; remove it"),
-        "title": ("shown", ".tex tables and figures have no title; remove it"),
-        "notes": ("few", ".tex tables and figures have no notes, which are in .md and .txt; remove it"),
-        **dict.fromkeys(("algorithm_folders", "model_folders", "table_folders"), ([], "name the folders in `folders`")),
-    }
-
     scale: Literal["preview", "paper"] = required(
         "preview (embedded data, minutes on a laptop) or paper (the papers' own sizes)"
     )

@@ -14,7 +14,7 @@ SCHEMES = ("iid", "dirichlet", "grouped_dirichlet", "pathological", "shards", "d
 
 
 class GroupedDirichletKeys(Document):
-    """The keys of splits and partitions of the scheme grouped_dirichlet; those of other schemes follow."""
+    """The keys of the scheme grouped_dirichlet; those of other schemes follow."""
 
     alpha: Positive = required("concentration of the label distribution of each client or group, above 0")
 
@@ -49,7 +49,6 @@ class SplitDocument(Document):
 
     header: ClassVar[str]
     printed: ClassVar[tuple[str, str]]
-    removed: ClassVar = {"sampler": ("keyed", "FlatFed draws from its own random streams; remove it")}
 
     label: Annotated[list[Text], NotEmpty] = optional(
         "the header levels above its columns, outermost first, such as [Dirichlet, u = 0.6]; by default from the scheme"
@@ -91,10 +90,6 @@ class ClientsSplit(SplitDocument):
 class IidSplit(ClientsSplit):
     header: ClassVar = "IID"
     printed: ClassVar = ("iid", "")
-    removed: ClassVar = {
-        **SplitDocument.removed,
-        "balanced": (False, "scheme iid draws images at random, so classes differ by chance; remove it"),
-    }
 
     scheme: Literal["iid"] = required("every client has random images")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
@@ -131,8 +131,6 @@ class Declarations(Document):
 
 
 class TableDocument(Declarations):
-    removed: ClassVar = {"kind": ("results", "tables show results of runs alone; remove it")}
-
     title: Line = required("what the table shows, in a few words")
     paper: Line = optional("the printed table, such as Sun et al., ICML 2023, Table 1; absent for your own table")
     reference: str = optional(

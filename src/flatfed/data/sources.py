@@ -16,7 +16,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data.dataset import Images, Part
 from flatfed.data.image_folders import imagefolder
 from flatfed.data.labels import of_images
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, download_folder
 
 
@@ -35,13 +35,9 @@ def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
 def _with_declared_domains(spec: keys.DatasetSpecification, images: Images) -> Images:
     """Return ``images`` with domains numbered as in ``spec``."""
     declared, names, where = spec.domains, images.domain_names, f"dataset {spec.name!r}"
-    if names is None:
-        raise DataError(f"{where}: its source has no domains; expected {', '.join(declared)}")
-    for name in names:
-        if name not in declared:
-            raise DataError(unknown("domain", name, declared, f"{where}: its source"))
-    if missing := [name for name in declared if name not in names]:
-        raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
+    if {*(names or ())} != {*declared}:
+        present = ", ".join(names or ()) or "none"
+        raise DataError(f"{where}: its source has other domains: {present}; expected {', '.join(declared)}")
     numbers = np.array([declared.index(name) for name in names])
     train, test = (replace(part, domains=numbers[part.domains]) for part in (images.train, images.test))
     return replace(images, train=train, test=test, domain_names=list(declared))

@@ -17,7 +17,7 @@ from torch.nn.utils import vector_to_parameters
 
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import estimates, pyhessian_estimates
-from flatfed.analysis.hessian.vector_products import HessianProducts, remedies
+from flatfed.analysis.hessian.vector_products import REMEDIES, HessianProducts
 from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
 from flatfed.data.streams import stream
 from flatfed.engine.job import memory
@@ -56,7 +56,7 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
     :raises Shortage: not enough memory.
     """
     device = pick_device(inputs.device)
-    with memory.explained(device, f"Hessian of {run}", remedies(device)):
+    with memory.explained(device, f"Hessian of {run}", REMEDIES):
         trained = trained_model.load(run, inputs)
         if settings.top >= trained.layout.size:
             parameters = f"fewer than its model's {trained.layout.size} parameters"

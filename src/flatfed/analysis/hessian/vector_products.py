@@ -14,12 +14,10 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> the mean over
 Batch = tuple[Tensor, Tensor]  # inputs and targets of a micro-batch
 
 
-def remedies(device: torch.device) -> str:
-    cpu = "--device cpu, " if device.type == "cuda" else ""
-    return (
-        f"What helps: nothing else on the device, one with more memory, {cpu}or a smaller --micro-batch, --block or "
-        "--top (the host's memory holds 2 top + 1, at least 20, float64 vectors of the model's size)"
-    )
+REMEDIES = (
+    "What helps: nothing else on the device, one with more memory, --device cpu, or a smaller --micro-batch, --block "
+    "or --top (the host's memory holds 2 top + 1, at least 20, float64 vectors of the model's size)"
+)
 
 
 class HessianProducts:

@@ -18,6 +18,11 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
 SPARE = 2  # a GPU must have this many times the state's size free
 #: Messages of errors without a special type.
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
+REMEDIES = (
+    "What helps: no other process on the device, or in the protocol `rows` below the clients of a round, `state: file` "
+    "or a smaller `batch_size` of `evaluation`; from the first round again: `executor: sequential`, a smaller "
+    "`batch_size`, `device: cpu`, or a device with more memory"
+)
 REQUESTED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
 
 
@@ -64,35 +69,17 @@ def is_shortage(error: BaseException | None) -> bool:
     return reported or is_shortage(error.__context__)
 
 
-def requested(error: BaseException) -> str:
-    """Return the requested amount that ``error`` reports, or ""."""
-    amount = REQUESTED.search(str(error))
-    return f"; {amount[1]} more were requested" if amount else ""
-
-
 @contextlib.contextmanager
-def explained(device: torch.device, activity: str, remedies: str) -> Iterator[None]:
+def explained(device: torch.device, activity: str, remedies: str = REMEDIES) -> Iterator[None]:
     """Turn a lack of memory during ``activity`` into a Shortage with ``remedies``, a sentence."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
-        message = f"{activity}: not enough memory on {name_of(device)}{requested(error)}"
-        raise Shortage(f"{message}. {remedies}") from None
-
-
-def remedies(device: torch.device, rows: int = 1, home: str | None = "memory") -> str:
-    """Return the remedies for a training of ``rows`` clients at a time with client state, if any, in ``home``."""
-    keys = [f"`rows: {-(-rows // 2)}`"] if rows > 1 else []
-    keys += {"device": ["`state: memory` or `file`"], "memory": ["`state: file`"]}.get(home, [])
-    keys += ["a smaller `batch_size` of `evaluation`"]
-    restart = "`executor: sequential`, " * (rows > 1) + "a smaller `batch_size`"
-    cpu = ", `device: cpu`" if device.type == "cuda" else ""
-    return (
-        f"What helps: no other process on the device, or in the protocol {', '.join(keys)}; from the first round "
-        f"again: {restart}, a device with more memory{cpu}"
-    )
+        amount = REQUESTED.search(str(error))
+        message = f"{activity}: not enough memory on {name_of(device)}"
+        raise Shortage(f"{message}{f'; {amount[1]} more were requested' if amount else ''}. {remedies}") from None
 
 
 def name_of(device: torch.device) -> str:

@@ -128,7 +128,7 @@ class Job:
                 if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
                     return False
-                with memory.explained(self.device, "after the last round", self.remedies):
+                with memory.explained(self.device, "after the last round"):
                     for callback in self.callbacks.values():
                         callback.finish(simulation)
             except (interruption.Stopped, Shortage) as stopped:
@@ -145,7 +145,7 @@ class Job:
         checks = first_round.checked(simulation)
         while outputs.diverged_at is None and (simulation.round < goal or simulation.pending is not None):
             starts = simulation.pending is None  # otherwise only the evaluation of the last round is missing
-            with memory.explained(self.device, f"round {simulation.round + starts}", self.remedies):
+            with memory.explained(self.device, f"round {simulation.round + starts}"):
                 if starts:
                     clients = simulation.sample()
                     for callback in callbacks:
@@ -157,7 +157,7 @@ class Job:
                 say(f"{self.label}: diverged at round {simulation.round}: {line}")
                 outputs.diverged_at = simulation.round
                 break
-            with memory.explained(self.device, f"after round {simulation.round}", self.remedies):
+            with memory.explained(self.device, f"after round {simulation.round}"):
                 for callback in callbacks:
                     callback.after_round(simulation, line)
 
@@ -167,12 +167,10 @@ class Job:
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this file to train from the start"
             raise DataError(f"{self.checkpoint.path}: this version has no executor {executor!r}; {remedy}")
-        with memory.explained(self.device, "before the first round", memory.remedies(self.device)):
+        with memory.explained(self.device, "before the first round"):
             self.simulation = simulation = self.assemble(executor)
         if algorithms.own_file(self.config.update.name) and isinstance(simulation.weights, LiveWeights):
             contract.check_whole_rows(self.config.update.name, update=self.config.update.as_json())
-        home = simulation.state.home if simulation.state.store else None
-        self.remedies = memory.remedies(self.device, simulation.block(len(simulation.sample())), home)
         self.callbacks = {"Outputs": self.outputs, **of_user(), "Checkpoint": self.checkpoint}
         if self.config.probe:
             probe = Probe()
@@ -184,7 +182,7 @@ class Job:
             self.outputs.forget_so_far()
             return
         try:
-            with memory.explained(self.device, "while resuming", self.remedies):
+            with memory.explained(self.device, "while resuming"):
                 self.checkpoint.restore(simulation)
             self.start = f"from round {simulation.round} of its checkpoint"
         except Damaged as reason:
