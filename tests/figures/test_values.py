@@ -14,7 +14,6 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 
 import small_results
-from flatfed import cli
 from flatfed.data import partition
 from flatfed.plan import at_scale
 from flatfed.runs import landscape_file
