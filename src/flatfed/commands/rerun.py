@@ -94,6 +94,11 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, metrics: Path, new_metric
         print(f"{new_metrics}: all {len(after)} lines are those of {metrics}, digit for digit")
         return 0
     first = different.any(axis=1).idxmax()
+    where = f"from round {first} on" + (", the first compared round" if first == rounds[0] else "")
     columns = ", ".join(before.columns[different.loc[first]])
-    print(f"{new_metrics}: differs from {metrics} from round {first} on, there in {columns}")
+    print(f"{new_metrics}: differs from {metrics} {where}, there in {columns}")
+    old, new = (table.apply(pd.to_numeric, errors="coerce") for table in (was, now))
+    largest = ((new - old).abs() / old.abs()).max().dropna()
+    print(f"largest relative differences: {', '.join(f'{column} {value:.1g}' for column, value in largest.items())}")
+    print("On another kind of CPU or GPU, other threads or another torch the last digits differ (docs/performance.md).")
     return 1

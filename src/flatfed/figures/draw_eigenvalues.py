@@ -97,7 +97,7 @@ def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[s
         shares = " and ".join(f"{100 * error:.2g} %" for error in errors)
         yield f"Largest residual of one seed: {shares} of the eigenvalue (left and right)"
     diverged = len(read) - sum(numbers)
-    cautioned = [hessian.about.run for hessian in read if hessian.warnings]
+    cautioned = [hessian.about.run for hessian in read if any(map(hessian.warnings_about, TITLES))]
     yield from captions.counts({
         "Hessians are missing": sum(len(mark.files) for mark in spec.marks) - diverged - len(complete),
         "runs diverged and are left out": diverged,

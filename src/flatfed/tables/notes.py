@@ -107,11 +107,14 @@ def _column(column: Column) -> str:
 
 
 def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
-    quantity = shown.document.quantity or cells[0].metric.words
-    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells))
-    if len(units) == 1:
-        return quantity + units[0]
-    return f"{quantity} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
+    quantity = shown.document.quantity
+    metrics = dict.fromkeys((cell.metric.words, UNITS[cell.printed_unit].words) for cell in cells)
+    units = {unit for _, unit in metrics}
+    if quantity and len(units) == 1:
+        return quantity + units.pop()
+    first, *others = [words + unit for words, unit in metrics if unit or not quantity]
+    text = "; ".join([first, *(other[0].lower() + other[1:] for other in others)])
+    return f"{quantity} ({text[0].lower()}{text[1:]})" if quantity else text
 
 
 def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
