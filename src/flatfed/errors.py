@@ -115,7 +115,7 @@ def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | 
     similar = [name for name in names if by_number and numbers and NUMBER.sub("#", name) == shape]
     if similar:
         return min(similar, key=distance)
-    return next(iter(difflib.get_close_matches(value, names, n=1, cutoff=0.7)), None)
+    return next(iter(difflib.get_close_matches(value, names, n=1, cutoff=0.67)), None)
 
 
 def os_error_message(error: OSError) -> str:

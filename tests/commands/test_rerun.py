@@ -124,11 +124,12 @@ def test_a_digit_in_any_column_is_a_difference(rerun):
     table = pd.read_csv(METRICS, dtype=str)
     for column in ("train_loss", "consistency", "client_train_accuracy"):
         other = table.copy()
-        other.loc[1, column] = str(float(other.loc[1, column]) + 1e-7)
+        other.loc[1, column] = str(float(other.loc[1, column]) * (1 + 1e-5))
         replace(other.to_csv(index=False))
         assert rerun("--rounds", "3")[0] == 0, "the first line is the same"
         status, out, _ = rerun("--rounds", "4")
         assert status == 1 and f"differs from {METRICS} from round 4 on, there in {column}\n" in out
+        assert re.search(rf"largest relative differences: .*\b{column} 1e-05\b.*\nOn another kind of CPU", out)
     for other, expected, words in (
         (table.drop(columns="consistency"), 0, "not compared: seconds, consistency"),
         (table.assign(median="0.5"), 1, "there in median"),

@@ -51,7 +51,7 @@ FILES = {
     "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is given twice"]),
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
     "unknown algorithm": (CIFAR10, "  fedcm: {", "  fedcn: {", [CIFAR10, "algorithms", "did you mean 'fedcm'?"]),
-    "unknown parameter": (CIFAR10, "{rho: 0.01,", "{roh: 0.01,", [CIFAR10, "algorithms.fedsam", "did you mean 'rho'?"]),
+    "unknown parameter": (CIFAR10, "{rho: 0.01,", "{rhoo: 0.01,", [CIFAR10, "algorithms.fedsam", "did you mean 'rho'?"]),
     "more clients than images": ("splits.yaml", "clients: 100", "clients: 60000", ["dir0.6-100.clients", "60000", "at most 50000", "'cifar10'"]),
     "same split, two ids": ("splits.yaml", "", "\nmine: {label: [M], scheme: dirichlet, alpha: 0.60, replacement: true, clients: 100, participation: 0.1}\n", ["splits.yaml: mine", "'dir0.6-100' under another id"]),
     "base that sets": ("algorithms.yaml", "{label: FedSAM}", "{label: FedSAM, set: {rho: 1}}", ["fedsam.set", "only a variant"]),
@@ -173,7 +173,7 @@ PARTITIONS = {
     "a misspelt key": ("dirichlet", {"replcement": False}, "unknown key 'replcement'; did you mean 'replacement'?"),
     "fewer clients than none": ("iid", {"clients": -5}, "clients: -5 is not allowed; expected at least 1"),
     "a seed above all": ("iid", {"seed": 1 << 32}, "seed: 4294967296 is not allowed; expected at most 4294967295"),
-    "an unknown scheme": ("iid", {"scheme": "idd"}, "unknown value 'idd'; did you mean 'iid'?"),
+    "an unknown scheme": ("iid", {"scheme": "iidd"}, "unknown value 'iidd'; did you mean 'iid'?"),
     "an unknown assignment": ("shards", {"assignment": "different"}, "unknown value 'different'; did you mean 'different_classes'?"),
     "more classes than the data has": ("pathological", {"classes": 11}, "class 10 of 11 has no training image"),
 }
@@ -183,6 +183,7 @@ COMMANDS = {
     "settings of a run": (("train", "--run", '{"rouns": 3}', "--dataset", "d", "--partition", "p", "--out", "o"), "--run: key ", "describe RUN_FOLDER` prints complete settings"),
     "a sub-command": (("trian",), "argument COMMAND: unknown command 'trian'; did you mean 'train'? known: cell, check, "),
     "a scale": (("verify", "--scale", "papr"), "argument --scale: unknown value 'papr'; did you mean 'paper'?"),
+    "a device": (("plan", "fedsmoo2023_T1", "--config", "device=gpu"), "unknown value 'gpu'; known: auto, cpu, cuda"),
     "a share": (("hessian", "r", "--residual", "nan"), "argument --residual: 'nan': expected a number from 0 to 1"),
     "a value of the configuration": (("plan", "--config", "fedsmoo2023_T1"), "argument --config: 'fedsmoo2023_T1' is neither KEY=VALUE nor a YAML"),
 }

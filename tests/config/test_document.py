@@ -57,7 +57,7 @@ def test_valid_values_are_written_as_they_were_and_unknown_keys_and_defaults_lef
         ({"share": None}, "share: null"),
         ({"kind": "rign"}, "kind: unknown value 'rign'; did you mean 'ring'? known: grid, ring"),
         ({"runs": "x"}, 'runs: "x" is a text; expected a list'),
-        ({"columns": [{"di": "b"}]}, "columns[0]: key 'id' is missing; is it named 'di'?"),
+        ({"columns": [{"ids": "b"}]}, "columns[0]: key 'id' is missing; is it named 'ids'?"),
         ({"versions": {"engine": 1.5}}, "versions.engine: 1.5"),
         ({"on": 1}, "on: 1 is a whole number; expected true or false"),
         ({"runs": ...}, "key 'runs' is missing; "),

@@ -142,6 +142,12 @@ def test_a_panel_without_data_is_not_drawn_and_the_text_says_so(axes):
     assert [axis.get_title() for axis in axes("surface")] == ["FedAvg", "FedSAM over FedAvg"]
     text = " ".join(Path("drawn/surface.txt").read_text().split())
     assert "Not drawn, without data: Not made; Diverged." in text
+    assert "Seed 1. x, y: steps along" in text
+
+
+def test_a_warning_about_a_trace_is_not_one_about_eigenvalues(axes):
+    """PyHessian's trace of a FedSAM model has not converged."""
+    assert axes("eigenvalues") and "warning" not in Path("drawn/eigenvalues.txt").read_text()
 
 
 @pytest.mark.parametrize("name", ["curves", "eigenvalues", "surface"])

@@ -90,7 +90,8 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             floor = {"levels": levels, "offset": axis.get_zlim()[0], "zdir": "z", "linewidths": 0.6}
             if len(levels):
                 axis.contour(*np.meshgrid(surface.x, surface.y, indexing="ij"), surface.z, **floor, **look)
-    return figure, [*_explanation(surfaces), *absent]
+    seeds = sorted({number.seed for mark in spec.marks for number in mark.numbers})
+    return figure, [f"Seed {' or '.join(map(str, seeds))}", *_explanation(surfaces), *absent]
 
 
 def _frame(axis: Axes3D, label: str, limits: tuple[float, float]) -> None:
