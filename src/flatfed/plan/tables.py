@@ -101,7 +101,8 @@ class Table:
         """Return the table of a preview: without printed numbers and notes, and with headings of the preview."""
         columns = {name: column.in_preview() for name, column in self.columns.items()}
         notes = () if self.document.paper else self.document.notes
-        return replace(self, columns=columns, printed=False, document=self.document.model_copy(update={"notes": notes}))
+        changes = {"notes": notes, "row_header": f"{self.document.row_header} (preview)"}
+        return replace(self, columns=columns, printed=False, document=self.document.model_copy(update=changes))
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[str, Reference]) -> Table:
