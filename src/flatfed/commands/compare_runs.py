@@ -3,7 +3,7 @@
 Prints the differences between your method and baselines per protocol, split and seed, from metrics.csv and run.json of
 the runs in folders: the mean of all common rounds, the number of a table at the last common round, and the rounds to
 each target of the protocol. Several seeds: with the mean difference and its sample deviation. Runs that still train
-count, too: a training writes its lines every 30 seconds. Runs of a pair have the same data and partition. The CSV has
+count, too: a training writes its lines every 10 seconds. Runs of a pair have the same data and partition. The CSV has
 fractions.
 
 example:

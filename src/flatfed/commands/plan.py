@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from flatfed import gpus
+from flatfed import gpus, models
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine.job.progress import in_units
@@ -79,7 +79,9 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent, *unused]), end="", file=sys.stderr)
     near = {kind: nearest(*kind, measured) for kind in {_kind(run) for run in every.values()}}
     rates = {kind: per_round(of_kind, device) for kind, of_kind in near.items()}
-    sizes = {_model(record.config): record.parameters for record in store.records.values()}
+    # A user's model may have changed, or have frozen parameters, which records do not count.
+    records = [record for record in store.records.values() if not models.own_file(record.config.model.name)]
+    sizes = {_model(record.config): record.parameters for record in records}
     costs = {path: run_costs(run, rates[_kind(run)], sizes) for path, run in every.items()}
     by_run = pd.DataFrame.from_dict(costs, "index", float, list(COSTS))
     rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
@@ -115,7 +117,7 @@ def per_round(near: pd.DataFrame, device: str) -> dict[str, float]:
 def run_costs(run: Run, rates: dict[str, float], sizes: dict[str, int | None]) -> dict[str, float]:
     """Return the ``COSTS`` of a ``run``, by the ``rates`` of its kind (:func:`per_round`) if it is unfinished.
 
-    ``sizes``: number of parameters of the models (:func:`_model`) of recorded runs; others are built.
+    ``sizes``: number of parameters of known models (:func:`_model`); others are built.
     """
     if (present := state(run)) == "finished":
         return {"runs": 1, present: 1}
@@ -134,8 +136,6 @@ def _model(config: RunConfig) -> str:
 def _parameters(model: str) -> int:
     """Return the number of parameters of a ``model`` (:func:`_model`)."""
     import torch
-
-    from flatfed import models
 
     name, shape, classes, options = json.loads(model)
     with torch.device("cpu" if models.own_file(name) else "meta"):
