@@ -76,7 +76,7 @@ OTHER_MODEL = r"was made with another model \(SHA-256 ffffffffffff, that of .*/s
 
 #: Name -> figure, (file, its change), the message as a pattern.
 CASES = {
-    "no number": ("bars", metrics("6,0.81,", "6,high,"), r"metrics\.csv: line 7: test_accuracy: 'high' is not a"),
+    "no number": ("bars", metrics("6,0.81,", "6,high,"), r"metrics\.csv: could not convert string to float: 'high'"),
     "another partition": ("bars", copied(PARTITION("iid", 2), PARTITION("iid", 1)), r"seed is 2, the run has 1"),
     "no partition": ("partition", write(PARTITION("dir0.6", 1), "no"), r"seed1\.npz: cannot be read as a part"),
     "no probes": ("curves_probes", NO_PROBES, r"holds no probes with perturbation_drift"),

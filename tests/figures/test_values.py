@@ -14,7 +14,6 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 
 import small_results
-from flatfed import cli
 from flatfed.data import partition
 from flatfed.plan import at_scale
 from flatfed.runs import landscape_file
@@ -146,9 +145,9 @@ def test_a_panel_without_data_is_not_drawn_and_the_text_says_so(axes):
 
 
 @pytest.mark.parametrize("name", ["curves", "eigenvalues", "surface"])
-def test_a_figure_without_data_is_refused(small_project, capsys, name):
-    assert cli.main(["figure", name, "--scale", "preview", "--out", "drawn/preview"]) == 2
-    assert f"{name}: nothing to draw" in capsys.readouterr().err
+def test_a_picture_without_data_says_so(axes, name):
+    assert not axes(name, "--scale", "preview")
+    assert "Nothing to draw: all runs diverged" in Path(f"drawn/{name}.txt").read_text()
 
 
 def test_panels_of_a_preview_name_its_data():

@@ -72,8 +72,8 @@ def run(name: str, mutation: Mutation | None) -> int:
             status = BROKEN
             try:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                forget()
                 if mutation is not None:
-                    forget()
                     make(mutation)
                 status = attempt(name, Path(folder))
             finally:

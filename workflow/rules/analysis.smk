@@ -33,8 +33,7 @@ rule hessian:
         " --threads {threads:q} > {log:q} 2>&1"
 
 
-# The loss surface at the model of a run, on the protocol's images or another set (surface.test.npz). A stopped job resumes from a
-# hidden file next to the output.
+# The loss surface at the model of a run, on the protocol's images or another set (surface.test.npz).
 use rule hessian as surface with:
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface{on}.npz",

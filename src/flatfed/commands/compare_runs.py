@@ -3,7 +3,7 @@
 Prints the differences between your method and baselines per protocol, split and seed, from metrics.csv and run.json of
 the runs in folders: the mean of all common rounds, the number of a table at the last common round, and the rounds to
 each target of the protocol. Several seeds: with the mean difference and its sample deviation. Runs that still train
-count, too: a training writes its lines every 30 seconds. Runs of a pair have the same data and partition. The CSV has
+count, too: a training writes its lines every 10 seconds. Runs of a pair have the same data and partition. The CSV has
 fractions.
 
 example:
@@ -66,6 +66,7 @@ def run(options: argparse.Namespace) -> None:
         lines += [{**about, **line, "mine_run": mine.path, "baseline_run": base.path} for line in of_pair]
         diverged = {path: record.diverged_at for path, record in both.items() if record.diverged_at is not None}
         notes += [f"{path}: diverged in round {number}" for path, number in diverged.items()]
+        notes += [f"{path}: unfinished, {records[path].rounds_done} rounds" for path in both if not records[path].ended]
         precisions = [record.config.precision for record in both.values()]
         if len({*precisions}) > 1:
             notes.append(f"{base.name}: in {precisions[1]}, {options.mine} in {precisions[0]}")

@@ -12,7 +12,7 @@ os.environ["MPLBACKEND"] = "Agg"
 
 from matplotlib import pyplot
 
-from flatfed.figures import captions
+from flatfed.figures import captions, frames, style
 from flatfed.figures.style import DPI, STYLE
 from flatfed.files import write_whole
 from flatfed.plan.at_scale import ShownFigure
@@ -30,14 +30,18 @@ FORMATS: dict[str, dict[str, Any]] = {
 def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
     """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF, its notes as text; return the files.
 
+    Without any data, the picture says so.
+
     :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
     records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
     versions.check_same(records, spec.id)
     paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in (*FORMATS, "txt")]
     with pyplot.style.context(["default", STYLE]):  # not the user's matplotlibrc
-        # A module per kind: :data:`flatfed.plan.figures.KINDS`.
-        figure, explanation = importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)
+        try:  # a module per kind: :data:`flatfed.plan.figures.KINDS`
+            figure, explanation = importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)
+        except frames.NoData as reason:  # a failed job would fail the report, too
+            figure, explanation = style.empty(spec, str(reason)), [str(reason)]
         for path, (suffix, options) in zip(paths, FORMATS.items(), strict=False):
             with write_whole(path) as file:
                 figure.savefig(file, format=suffix, **options)

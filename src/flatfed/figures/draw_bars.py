@@ -24,7 +24,8 @@ NUMBER = 0.28
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "bars" and its explanation.
 
-    :raises DataError: a file of a run is damaged, or no run has a final number.
+    :raises DataError: a file of a run is damaged.
+    :raises NoData: no run has a final number.
     """
     frame, panels, missing = frames.finals(spec)
     figure, (axis,) = style.panels(spec, [""])

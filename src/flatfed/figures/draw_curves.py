@@ -27,7 +27,8 @@ ACROSS = {"rounds": "Communication round", "communications": "Local communicatio
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "curves" and its explanation.
 
-    :raises DataError: a metrics.csv or run.json is damaged, or no run has rounds.
+    :raises DataError: a metrics.csv or run.json is damaged.
+    :raises NoData: no run has rounds.
     """
     frame, window = frames.curves(spec), getattr(spec.document.smooth, spec.scale, 0)
     lines = frame.groupby(["panel", "label", "run"])["value"]

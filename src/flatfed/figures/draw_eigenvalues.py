@@ -31,7 +31,8 @@ DIAMOND = {"marker": "D", "linestyle": "none", "markersize": 4, "markerfacecolor
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "eigenvalues" and its explanation.
 
-    :raises DataError: a hessian.json is damaged or of another model, or none has an eigenvalue.
+    :raises DataError: a hessian.json is damaged or of another model.
+    :raises NoData: none has an eigenvalue.
     """
     hessians = {(index, mark.label): _read(mark) for index, panel in enumerate(spec.panels) for mark in panel.marks}
     frame = _frame(hessians)

@@ -50,7 +50,8 @@ class LossSurface(Landscape):
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "surface" and its explanation.
 
-    :raises DataError: a file is damaged, or of another model or analysis, or no panel has all of its surfaces.
+    :raises DataError: a file is damaged, or of another model or analysis.
+    :raises NoData: no panel has all of its surfaces.
     """
     surfaces = [[_surface(panel, mark) for mark in panel.marks] for panel in spec.panels]
     complete = [all(surface and not surface.diverged for surface in of_panel) for of_panel in surfaces]

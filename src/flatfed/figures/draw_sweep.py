@@ -18,7 +18,8 @@ from flatfed.plan.figures import KINDS
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """Return a figure of kind "sweep" and its explanation.
 
-    :raises DataError: a file of a run is damaged, or no run has a final number.
+    :raises DataError: a file of a run is damaged.
+    :raises NoData: no run has a final number.
     """
     frame, panels, missing = frames.finals(spec)
     figure, axes = style.panels(spec, [panel.title for panel in panels.values()], least=style.PANEL)

@@ -19,14 +19,18 @@ from flatfed.tables.measurement import measure
 from flatfed.tables.readings import read_history
 
 
+class NoData(Exception):
+    """No panel of a figure has data."""
+
+
 def with_data(spec: ShownFigure, indices: Iterable[int]) -> tuple[dict[int, Panel], list[str]]:
     """Return the panels with data, which are at ``indices``, and the sentence on the others, which are not drawn.
 
-    :raises DataError: no panel has data.
+    :raises NoData: no panel has data.
     """
     panels = {index: spec.panels[index] for index in sorted({*indices})}
     if not panels:
-        raise DataError(f"{spec.id}: nothing to draw: its runs or analyses are missing, or all diverged")
+        raise NoData("Nothing to draw: all runs diverged, or they or their analyses are missing")
     others = [panel.title for index, panel in enumerate(spec.panels) if index not in panels]
     return panels, [f"Not drawn, without data: {'; '.join(others)}"] if others else []
 
@@ -57,7 +61,8 @@ def finals(spec: ShownFigure) -> tuple[pd.DataFrame, dict[int, Panel], list[str]
 
     Columns: ``panel`` (its index), ``label``, ``seed``, ``x`` (of a sweep) and ``value``.
 
-    :raises DataError: a run.json or metrics.csv is damaged, or no run has a final number.
+    :raises DataError: a run.json or metrics.csv is damaged.
+    :raises NoData: no run has a final number.
     """
     rows: list[tuple[Any, ...]] = []
     absent = diverged = 0

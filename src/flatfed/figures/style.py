@@ -62,6 +62,13 @@ def panels(
     return figure, list(axes.flat[: len(titles)])
 
 
+def empty(spec: ShownFigure, reason: str) -> Figure:
+    """Return a figure with the ``reason`` in place of panels."""
+    figure = pyplot.figure(figsize=(spec.width, 1))
+    figure.text(0.5, 0.5, textwrap.fill(reason, int(spec.width / LETTER)), ha="center", va="center")
+    return figure
+
+
 def legend(spec: ShownFigure, figure: Figure, entries: Mapping[str, Artist]) -> None:
     """Draw the legend under the panels, in columns that its longest label fits; ``entries``: label -> artist.
 
