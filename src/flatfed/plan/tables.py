@@ -131,7 +131,8 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
         with mistakes.noted():
             for column in _columns(document, group, catalog, at):
                 if columns.setdefault(column.id, column) is not column:
-                    raise ConfigError(f"{at}: column {column.id!r} is given twice")
+                    remedy = "give each group of columns its own `id` (with one split per group)"
+                    raise ConfigError(f"{at}: column {column.id!r} is given twice; {remedy}")
     mistakes.stop()
     _check_labels({id_: (row.label,) for id_, row in rows.items()}, "label", f"{where}: rows")
     _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
