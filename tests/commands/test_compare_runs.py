@@ -83,7 +83,10 @@ def test_the_published_rows_have_the_numbers_of_readme(capsys):
     assert accuracy["mine_value"] == pytest.approx(0.7831, abs=5e-5)
     output = capsys.readouterr().out
     assert "\nfedsmoo-cifar10/path3-200/fedcm/seed1: in float32, fedsmoo in bfloat16\n" in output
+    assert "unfinished" not in output
     running = compare("fedlesam_d", "fedavg", "--runs", str(PUBLISHED)).loc["fedavg", "last"]
+    output = capsys.readouterr().out
+    assert "fedlesam_d/seed1: unfinished, 232 rounds\n" in output and "fedavg/seed1: unfinished, 439 rounds\n" in output
     assert running["round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
 
 

@@ -68,12 +68,28 @@ def test_published_runs_count_where_none_is_here(plan):
     assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(32 * 800 * 4.0)
     assert forecast["total"]["GPU hours"] * 3600 == pytest.approx(32 * 800 * 0.1)
     assert (forecast["total"]["memory"], forecast["total"]["unknown"]) == (5 * 10**6, 0)
-    assert out.endswith("paper scale, cpu: by a CPU (published), a GPU (published)\n")
+    machines = "by a CPU (published), a GPU (published); algorithms without a run: the mean of their protocol's runs"
+    assert out.endswith(f"paper scale, cpu: {machines}\n")
     record(run("fedavg", 2), 1.0)
     Path("published/p/runs/s/a/seed1/run.so-far.json").write_text("{}")
     forecast, _, err = plan()
     assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(31 * 800 * 1.0), "a run here goes before"
     assert "run.so-far.json: not the record of a run" in err
+
+
+def test_published_runs_that_serve_are_listed(plan):
+    """Of one folder, the run that finished first; the other one is named on stderr. A served run needs no disk."""
+    settings = run("fedavg").config.as_json()
+    about = {"device": "cuda", "host": {"gpu": "a GPU", "processor": "a CPU"}, "versions": None}
+    bfloat16 = {**settings, "protocol": f"{PROTOCOL}~bfloat16", "precision": "bfloat16"}
+    made.run("p/first/seed1", {"round": [800]}, settings=bfloat16, finished="2026-11-26T00:00:00Z", **about)
+    made.run("p/later/seed1", {"round": [800]}, settings=settings, finished="2026-11-27T00:00:00Z", **about)
+    forecast, out, err = plan("--config", "published=[p]")
+    assert out.endswith("published: p/first/seed1: bfloat16, a GPU\n")
+    assert err == "p/later/seed1: not used: p/first/seed1 is used\n"
+    assert forecast["total"]["disk"] == 31 * 4 * 11_181_642
+    out = plan("--config", "published=[p/later, p]")[1]
+    assert out.endswith("published: p/later/seed1: float32, a GPU\n")
 
 
 def test_readme_has_the_hours_of_the_published_runs(tmp_path, monkeypatch, call):
@@ -106,7 +122,7 @@ def test_a_plan_by_hand(plan):
     # FedCM's took 3 s a round, FedAvg's 1 s; the other rows get the mean of the three.
     by_hand = 800 * (2 * 1.0 + 4 * 3.0 + 22 * (1.0 + 1.0 + 3.0) / 3)
     assert total["CPU hours"] * 3600 == pytest.approx(by_hand) and total["unknown"] == 0
-    assert total["disk"] == 32 * 4 * 1000, "the records have the number of parameters"
+    assert total["disk"] == 28 * 4 * 1000, "of unfinished runs; the records have the number of parameters"
     assert total["memory"] == 4_000_000, "FedCM's"
     head, *_, shown, _ = (re.split(r"\s{2,}", line)[1:] for line in out.splitlines())
     expected = {"finished": "4", "missing": "26", "CPU hours": f"{by_hand / 3600:.2f}", "memory": "4.0 MB"}

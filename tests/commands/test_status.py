@@ -135,3 +135,9 @@ def test_watch_has_a_bar_for_each_running_training():
     assert [(task.completed, task.total) for task in bars.display.tasks] == [(0, 800), (310, 800)]
     bars.draw()
     assert bars.display.tasks == []
+
+
+@pytest.mark.parametrize("command", ["status", "verify"])
+def test_a_figure_is_refused_as_such(call, command):
+    status, _, err = call(command, "fedsmoo2023_F7", "--config", "config.yaml")
+    assert (status, err) == (2, f"flatfed {command}: fedsmoo2023_F7: a figure; this command shows tables\n")

@@ -156,8 +156,10 @@ def test_a_picture_without_data_says_so(axes, name):
     assert "Nothing to draw: all runs diverged" in Path(f"drawn/{name}.txt").read_text()
 
 
-def test_panels_of_a_preview_name_its_data_next_to_the_papers():
+def test_panels_of_a_preview_name_its_data():
     titles = [panel.title for panel in at_scale.figure(EXP, "preview", "dfedsam2023_F3").panels]
     assert titles[0] == "CIFAR-10, IID (preview on digits)"
     assert titles[3] == "CIFAR-100, IID (preview on digits-20)"
-    assert at_scale.figure(EXP, "preview", "fedsmoo2023_F7").panels[0].title == "Dirichlet, u = 0.6"
+    assert at_scale.figure(EXP, "preview", "fedsmoo2023_F7").panels[0].title == "Dirichlet, u = 0.6 (preview on digits)"
+    titles = [panel.title for panel in at_scale.figure(EXP, "preview", "fedsmoo2023_F5").panels]
+    assert titles[1] == "Pathological, c = 6 (preview on digits-20)", "30 of 100 classes are 6 of 20"

@@ -26,7 +26,7 @@ def test_the_second_pass_of_batch_norm_is_in_the_settings_where_it_is_off(tmp_pa
     def change(protocol):
         protocol["batch_norm_second_pass"] = True
         protocol["preview"].update(batch_norm_second_pass=False)
-        protocol["preview"]["algorithms"] = {"fedsam": {"batch_norm_second_pass": True}}
+        protocol["preview"]["algorithms"]["fedsam"]["batch_norm_second_pass"] = True
 
     exp = plan.load(made.edited(tmp_path, f"protocols/{CIFAR10}.yaml", change))
     places = [("paper", "fedavg"), ("preview", "fedavg"), ("preview", "fedsam")]

@@ -118,8 +118,8 @@ def test_other_images_are_refused_with_the_key_and_the_file():
     assert found("a", images=None) == "a/runs/x", "they are not here: the table compares them"
     Path("a/orders").mkdir()
     Path("a/orders/cifar10.npz").touch()
-    for images in ("0" * 64, None):
-        with pytest.raises(DataError, match=r"add `order: a/orders/cifar10.npz` to their source, `data: {cifar10:"):
+    for images, problem in {"0" * 64: "trained on other images", None: "images of 'cifar10' are not here yet"}.items():
+        with pytest.raises(DataError, match=rf"{problem}.* `order: a/orders/cifar10.npz` to their source"):
             found("a", images=images)
     assert found("a") == "a/runs/x"
     assert found("a", images="0" * 64, alone=True) == "a/runs/x", "data are not compared"

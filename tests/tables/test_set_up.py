@@ -117,3 +117,20 @@ def test_a_table_names_statistics_of_the_first_pass_alone():
     assert set_up.training([runs[0], changed], {"fedavg": "FedAvg", "fedsam": "FedSAM"}) == [
         "Local training of FedSAM: running statistics of BatchNorm from the first pass of a step alone."
     ]
+
+
+def test_a_table_names_the_protocols_if_a_row_trains_otherwise_in_another():
+    one, other = (EXP.run("paper", "fedsmoo-cifar10", "dir0.6-100", name, 1) for name in ("fedavg", "fedsam"))
+    changed = [
+        replace(run, protocol="fedsmoo-cifar10~smoothed", config=run.config.changed(label_smoothing=0.1))
+        for run in (one, other)
+    ]
+    labels = {"fedavg": "FedAvg", "fedsam": "FedSAM"}
+    text = "label smoothing 0.1 (also in train_loss; evaluations, Hessians and surfaces have none)"
+    assert set_up.training([one, *changed], labels) == [
+        f"Local training of FedAvg in fedsmoo-cifar10~smoothed: {text}.",
+        f"Local training of FedSAM: {text}.",
+    ]
+    assert set_up.training([one, other, *changed], labels) == [
+        f"Local training of FedAvg, FedSAM in fedsmoo-cifar10~smoothed: {text}."
+    ]

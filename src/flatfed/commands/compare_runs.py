@@ -66,6 +66,7 @@ def run(options: argparse.Namespace) -> None:
         lines += [{**about, **line, "mine_run": mine.path, "baseline_run": base.path} for line in of_pair]
         diverged = {path: record.diverged_at for path, record in both.items() if record.diverged_at is not None}
         notes += [f"{path}: diverged in round {number}" for path, number in diverged.items()]
+        notes += [f"{path}: unfinished, {records[path].rounds_done} rounds" for path in both if not records[path].ended]
         precisions = [record.config.precision for record in both.values()]
         if len({*precisions}) > 1:
             notes.append(f"{base.name}: in {precisions[1]}, {options.mine} in {precisions[0]}")

@@ -86,7 +86,12 @@ def write_copy(config: dict[str, Any], loaded: plan.Experiment) -> None:
 
 
 def requested_tables(loaded: plan.Experiment, options: argparse.Namespace) -> tuple[str, dict[str, list[str] | None]]:
-    """Return the requested scale and tables with their columns (default: those of config.yaml)."""
+    """Return the requested scale and tables with their columns (default: those of config.yaml).
+
+    :raises ConfigError: a figure is requested.
+    """
+    if figures := {*options.tables} & (loaded.figures.keys() - loaded.tables.keys()):
+        raise ConfigError(f"{', '.join(sorted(figures))}: a figure; this command shows tables")
     scale = options.scale or loaded.scale_of(options.tables)
     return scale, loaded.with_columns(options.tables) or loaded.existing(scale, loaded.requested).tables
 

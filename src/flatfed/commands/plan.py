@@ -2,13 +2,13 @@
 
 Prints a line for each table and figure (with the columns of config.yaml; one line if they share a name) and for their
 total: shared runs count once.
-Hours (sum, on a CPU and on a GPU) and memory (per job) are those of unfinished runs, measured for finished runs here,
-else for published runs.
+Hours (sum, on a CPU and on a GPU), memory (per job) and disk (models) are those of unfinished runs. Hours are the mean
+of runs of the same protocol: if possible of the algorithm, and of runs here instead of published ones.
   begun     has a checkpoint or an unfinished record; it will resume
   stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
   unknown   without a measurement of its protocol on the device of config.yaml; not in its hours
-  disk      of the models of all runs
+Below, a line for each run of `published` that serves.
 
 example:
   python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
 def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     """Return cells and costs (hours, bytes) of each table and figure and of their total, and their basis in words.
 
-    Reports damaged records on stderr; ConfigError if there is no such table or figure.
+    Reports unused and damaged records on stderr; ConfigError if there is no such table or figure.
     """
     experiment = configuration.load(options.config)
     scale, device = options.scale or experiment.scale_of(options.tables), gpus.resolve(experiment.request.device)
@@ -73,8 +73,10 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     store = Store([f"{experiment.paths.results}/{scale}/runs", PUBLISHED], alone=True, so_far=True)
     measured = measurements(store, scale)
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
-    print("".join(f"{line}\n" for line in [*store.refused.values(), *absent]), end="", file=sys.stderr)
     every = {path: run for _, runs in of_names.values() for path, run in runs.items()}
+    refused = experiment.store.refused.items()  # other reasons are printed
+    unused = [f"{path}: {reason}" for path, reason in refused if path not in every and reason.startswith("not used")]
+    print("".join(f"{line}\n" for line in [*store.refused.values(), *absent, *unused]), end="", file=sys.stderr)
     near = {kind: nearest(*kind, measured) for kind in {_kind(run) for run in every.values()}}
     rates = {kind: per_round(of_kind, device) for kind, of_kind in near.items()}
     # A user's model may have changed, or have frozen parameters, which records do not count.
@@ -85,8 +87,12 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
     rows["total"] = {"cells": sum(cells for cells, _ in of_names.values()), **by_run.agg(COSTS)}
     machines = sorted({machine for of_kind in near.values() for machine in of_kind["machine"]})
-    basis = f"by {', '.join(machines)}" if machines else "no finished run gives hours"
-    return pd.DataFrame.from_dict(rows, "index").fillna(0), f"{scale} scale, {device}: {basis}"
+    mean = "; algorithms without a run: the mean of their protocol's runs"
+    basis = f"by {', '.join(machines)}{mean}" if machines else "no finished run gives hours"
+    served = {path: record for path, record in experiment.store.records.items() if path in every}
+    lines = [f"published: {path}: {record.config.precision}, {chip(record)}" for path, record in served.items()]
+    basis = "\n".join([f"{scale} scale, {device}: {basis}", *lines])
+    return pd.DataFrame.from_dict(rows, "index").fillna(0), basis
 
 
 def runs_by_name(experiment: Experiment, scale: str, shown: Requested) -> dict[str, tuple[int, dict[str, Run]]]:
@@ -113,10 +119,10 @@ def run_costs(run: Run, rates: dict[str, float], sizes: dict[str, int | None]) -
 
     ``sizes``: number of parameters of known models (:func:`_model`); others are built.
     """
-    present, model = state(run), _model(run.config)
+    if (present := state(run)) == "finished":
+        return {"runs": 1, present: 1}
+    model = _model(run.config)
     costs = {"runs": 1, present: 1, "disk": FLOAT * (sizes.get(model) or _parameters(model))}
-    if present == "finished":
-        return costs
     return costs | {key: rate * run.config.rounds if key in HOURS.values() else rate for key, rate in rates.items()}
 
 

@@ -85,6 +85,7 @@ class SweepPanel(PanelDocument):
     """A panel of a sweep; absent keys are taken from the figure."""
 
     parameter: str = required("what varies along the axis")
+    axis: Line = optional("text of the axis; by default the name of a parameter that the algorithm declares")
     levels: Rows = optional("rows without the parameter, drawn as horizontal lines")
     values: Annotated[Annotated[Values, Tag("array")] | Annotated[ValuesByScale, Tag("object")], by_type] = optional(
         "values of the parameter next to the rows' own, for both scales or by scale; of `penalty` for beta and of `rho`"

@@ -13,7 +13,6 @@ from flatfed.figures import frames, palette, style
 from flatfed.figures.draw_bars import explanation
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS
-from flatfed.plan.sweeps import PARAMETERS
 
 
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
@@ -42,6 +41,6 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         axis.set_xlim(-0.25, len(values) - 0.75)
         if len(values) > 6:
             axis.tick_params(axis="x", rotation=45)
-        axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=KINDS[spec.kind].quantities[panel.metric].label)
+        axis.set(xlabel=panel.axis, ylabel=KINDS[spec.kind].quantities[panel.metric].label)
     style.legend(spec, figure, entries)
     return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *missing]

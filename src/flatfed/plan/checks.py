@@ -104,19 +104,22 @@ def _check_dataset(settings: Settings, catalog: Catalog, where: str) -> None:
 
 
 def _check_algorithms(settings: Settings, catalog: Catalog, where: str) -> None:
+    mistakes = Mistakes()
     for name, overrides in settings.algorithms.items():
-        lookup.check_algorithm(name, catalog.algorithms, f"{where}algorithms")
-        protocols.check_overrides(without_label(name), overrides, f"{where}algorithms.{name}")
-        if schedule := overrides.get("learning_rate_schedule"):
-            at = f"{where}algorithms.{name}.learning_rate_schedule"
-            protocols.check_milestones(SCHEDULE.check(schedule, at), settings.rounds, at)
+        with mistakes.noted():
+            lookup.check_algorithm(name, catalog.algorithms, f"{where}algorithms")
+            protocols.check_overrides(without_label(name), overrides, f"{where}algorithms.{name}")
+            if schedule := overrides.get("learning_rate_schedule"):
+                at = f"{where}algorithms.{name}.learning_rate_schedule"
+                protocols.check_milestones(SCHEDULE.check(schedule, at), settings.rounds, at)
         for shared, other in IN_PLACE_OF.items():
             of_protocol = getattr(settings, shared)
             replaced = of_protocol and getattr(of_protocol, "kind", "") != "exponential"
             if replaced and other in overrides and shared not in overrides:
                 at = f"{where}algorithms.{name}.{other}: {overrides[other]} is not allowed"
                 remedy = f"remove one of them, or give {name} a {shared} of its own"
-                raise ConfigError(f"{at} next to the protocol's {shared}, whose place it would take; {remedy}")
+                mistakes.add(f"{at} next to the protocol's {shared}, whose place it would take; {remedy}")
+    mistakes.stop()
 
 
 def _check_patterns(settings: Settings, catalog: Catalog, where: str) -> None:

@@ -20,7 +20,7 @@ from flatfed.runs.paths import Paths
 if TYPE_CHECKING:
     from flatfed.data.order import Order
 
-END = 4096  # bytes at the end of a file in `listing`
+END = 4096  # bytes at the end of a file that a listing covers
 
 #: Kind of source on disk -> required content of its ``path``, and the existence test.
 ON_DISK = {

@@ -12,7 +12,6 @@ from flatfed.plan import checks, lookup, sweeps
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.number import Number
-from flatfed.plan.sweeps import PARAMETERS
 from flatfed.runs.paths import SCALES
 from flatfed.runs.run import Run
 
@@ -129,17 +128,20 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel and its ``marks``; in a sweep, ``parameter`` varies."""
+    """A panel and its ``marks``; in a sweep, ``parameter`` varies along an axis with the label ``axis``."""
 
     title: str
     marks: Sequence[Mark]
     metric: str | None = None
     parameter: str | None = None
+    axis: str = ""
 
     def in_preview(self, catalog: Catalog) -> Panel:
-        """Return the panel; a title that names the paper's data also names those of the preview."""
-        paper, preview = (catalog.dataset(scale, self.marks[0].protocol).label for scale in ("paper", "preview"))
-        return replace(self, title=f"{self.title} (preview on {preview})") if paper in self.title else self
+        """Return the panel; its title has the data of the preview, and its classes per client in place of "c = 30"."""
+        protocol, split = self.marks[0].pairs[0]
+        settings = (catalog.split_settings(scale, protocol, split) for scale in ("paper", "preview"))
+        title = self.title.replace(*(f"c = {of_scale.partition.classes_per_client}" for of_scale in settings))
+        return replace(self, title=f"{title} (preview on {catalog.dataset('preview', protocol).label})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,25 +198,27 @@ def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where
     if panel.metric:
         lookup.check("metric", panel.metric, kind.quantities, f"{where}: metric (kind {figure.kind})")
     parameter, points = (panel.parameter, panel.points) if isinstance(panel, SweepPanel) else (None, None)
+    axis = ""
     parts = panel.series or points or panel.partitions or [PointDocument()]
     marks = [mark for part in parts for mark in _marks(part, panel, figure, catalog, where)]
     if isinstance(panel, SweepPanel):
-        lookup.check("parameter", parameter, PARAMETERS, f"{where}: parameter")
+        for row in {mark.algorithm: None for mark in marks}:
+            lookup.check("parameter", parameter, sweeps.parameters(row), f"{where}: parameter")
+        axis = panel.axis or sweeps.parameters(marks[0].algorithm)[parameter].axis
         marks = [replace(mark, line=mark.algorithm) for mark in marks] + _of_values(panel, marks, catalog, where)
         levels = panel.model_copy(update={"rows": panel.levels})
         marks += _marks(PointDocument(), levels, figure, catalog, where) if panel.levels else []
     title = panel.title or ", ".join(catalog.splits[panel.split].headers)
-    return Panel(title=title, marks=marks, metric=panel.metric, parameter=parameter)
+    return Panel(title=title, marks=marks, metric=panel.metric, parameter=parameter, axis=axis)
 
 
 def _of_values(panel: SweepPanel, marks: Sequence[Mark], catalog: Catalog, where: str) -> list[Mark]:
     """Return the points of the ``values:`` of a sweep's ``panel``: variants of its ``marks``."""
     points = []
-    keys = PARAMETERS[panel.parameter].keys
     for mark, (value, scales) in itertools.product(marks, panel.scales_of_values.items()):
-        if not keys:
+        if not (key := sweeps.parameters(mark.algorithm)[panel.parameter].key):
             raise ConfigError(f"{where}: values: no key of a row sets {panel.parameter}; write `points`")
-        name = sweeps.variant(mark.algorithm, keys[0], value, catalog.algorithms)
+        name = sweeps.variant(mark.algorithm, key, value, catalog.algorithms)
         lookup.check_algorithm(name, catalog.algorithms, f"{where}: values")
         points.append(replace(mark, algorithm=name, line=mark.algorithm, scales=scales))
     return points
@@ -242,7 +246,6 @@ def _marks(
     protocol = lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
     if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
-    sweeps.check_label(label, f"{where}: label")
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
         checks.check_fit(catalog, protocol.id, split)
@@ -253,6 +256,7 @@ def _marks(
     marks = []
     for row in rows:
         lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows")
+        sweeps.check_label(label, row, f"{where}: label")
         pairs = ((protocol.id, row, split, figure.decentralised) for split in splits)
         trained_on = tuple(checks.training_split(catalog, *pair, where) for pair in pairs)
         marks.append(replace(mark, algorithm=row, splits=trained_on))

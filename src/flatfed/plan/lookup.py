@@ -121,10 +121,12 @@ def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Ent
 
 
 def check_algorithm(name: str, ids: Collection[str], where: str) -> None:
-    """Refuse an algorithm that is not in ``ids``; the message names ``folders``, or the mistake in a user's file."""
+    """Refuse an algorithm that is not in ``ids``; the message has a remedy, or the mistake in a user's file."""
     if name not in ids and (file := algorithms.own_file(without_label(name))):
         algorithms.load(without_label(name))
         if kind_of(file) == "model":
             raise ConfigError(f"{where}: {file} has a function `build`, so it is a model; rename the function")
-    folders = ", src/flatfed/algorithms, and your folders in `folders` of config.yaml"
-    check("algorithm", name, ids, where, folders)
+    remedy = ", src/flatfed/algorithms, and your folders in `folders` of config.yaml"
+    if (base := without_label(name)) != name and base in ids:
+        remedy = f"; or declare it, such as `algorithms: {{{name}: {{set: {{KEY: VALUE}}}}}}`"
+    check("algorithm", name, ids, where, remedy)

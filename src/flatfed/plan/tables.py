@@ -101,7 +101,8 @@ class Table:
         """Return the table of a preview: without printed numbers and notes, and with headings of the preview."""
         columns = {name: column.in_preview() for name, column in self.columns.items()}
         notes = () if self.document.paper else self.document.notes
-        return replace(self, columns=columns, printed=False, document=self.document.model_copy(update={"notes": notes}))
+        changes = {"notes": notes, "row_header": f"{self.document.row_header} (preview)"}
+        return replace(self, columns=columns, printed=False, document=self.document.model_copy(update=changes))
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[str, Reference]) -> Table:
@@ -130,7 +131,8 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
         with mistakes.noted():
             for column in _columns(document, group, catalog, at):
                 if columns.setdefault(column.id, column) is not column:
-                    raise ConfigError(f"{at}: column {column.id!r} is given twice")
+                    remedy = "give each group of columns its own `id` (with one split per group)"
+                    raise ConfigError(f"{at}: column {column.id!r} is given twice; {remedy}")
     mistakes.stop()
     _check_labels({id_: (row.label,) for id_, row in rows.items()}, "label", f"{where}: rows")
     _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")

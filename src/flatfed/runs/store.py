@@ -198,10 +198,11 @@ def _check_data(run: Run, record: RunRecord, images: str | None) -> None:
     files = (folder / "orders" / f"{run.dataset}.npz" for folder in Path(run.path).parents)
     order = next((file for file in files if file.is_file()), None)
     if images != record.dataset_digest and (images or order):
-        other = f"published: {run.path}: trained on other images of {run.dataset!r}, or in another order"
+        absent = f"images of {run.dataset!r} are not here yet, and their source names no order"
+        other = f"trained on other images of {run.dataset!r}, or in another order" if images else absent
         remedy = f"add `order: {order or 'FILE'}` to their source, `data: {{{run.dataset}: ...}}` in config.yaml"
         effect = "runs of another order in results/ are then trained again (docs/running.md); or remove the folder"
-        raise DataError(f"{other}. To put them into the order of this run, {remedy}; {effect}")
+        raise DataError(f"published: {run.path}: {other}. To put them into the order of this run, {remedy}; {effect}")
     if not Path(run.partition).exists():
         return
     from flatfed.data import partition as partitions  # imports NumPy

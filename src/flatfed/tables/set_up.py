@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from flatfed.runs import graphs
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
+from flatfed.runs.run_config import RunConfig
 
 Key = TypeVar("Key")
 
@@ -127,29 +129,38 @@ def choices(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
 
 
 def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
-    """Return the lines on learning rates, momentum, label smoothing, BatchNorm and local steps of ``runs``."""
-    pairs = []
-    for run in _by_row(runs):
-        config, parts = run.config, []
-        if schedule := config.learning_rate_schedule:
-            if schedule.kind == "cosine":
-                shape = f"falls to {schedule.final_learning_rate} along a cosine over all rounds"
-            else:
-                shape = f"is multiplied by {schedule.factor} after {' and '.join(map(str, schedule.milestones))} rounds"
-            parts.append(f"the learning rate {shape}")
-        if config.momentum:
-            own = " on top of the algorithm's own" * registry.load(config.update.name).own_momentum
-            parts.append(f"momentum {config.momentum}{own}, zero at the start of a client's round")
-        if config.label_smoothing:
-            smoothed = "also in train_loss; evaluations, Hessians and surfaces have none"
-            parts.append(f"label smoothing {config.label_smoothing} ({smoothed})")
-        if config.batch_norm_second_pass is False:
-            parts.append("running statistics of BatchNorm from the first pass of a step alone")
-        if config.local_epochs is None:
-            parts.append(f"{config.local_steps} local steps a round in place of epochs")
-        if parts:
-            pairs.append(("; ".join(parts), labels[run.algorithm]))
-    return [f"Local training of {', '.join(names)}: {text}." for text, names in grouped(pairs).items()]
+    """Return the lines on learning rates, momentum, label smoothing, BatchNorm and local steps of ``runs``.
+
+    A line names the protocols if the algorithm trains otherwise in another protocol of ``runs``.
+    """
+    protocols = grouped(((run.algorithm, _local_training(run.config)), run.protocol) for run in _by_row(runs))
+    variety, pairs = Counter(algorithm for algorithm, _ in protocols), []
+    for (algorithm, text), names in protocols.items():
+        scope = f" in {' and '.join(names)}" if variety[algorithm] > 1 else ""
+        if text:
+            pairs.append(((scope, text), labels[algorithm]))
+    return [f"Local training of {', '.join(names)}{scope}: {text}." for (scope, text), names in grouped(pairs).items()]
+
+
+def _local_training(config: RunConfig) -> str:
+    parts = []
+    if schedule := config.learning_rate_schedule:
+        if schedule.kind == "cosine":
+            shape = f"falls to {schedule.final_learning_rate} along a cosine over all rounds"
+        else:
+            shape = f"is multiplied by {schedule.factor} after {' and '.join(map(str, schedule.milestones))} rounds"
+        parts.append(f"the learning rate {shape}")
+    if config.momentum:
+        own = " on top of the algorithm's own" * registry.load(config.update.name).own_momentum
+        parts.append(f"momentum {config.momentum}{own}, zero at the start of a client's round")
+    if config.label_smoothing:
+        smoothed = "also in train_loss; evaluations, Hessians and surfaces have none"
+        parts.append(f"label smoothing {config.label_smoothing} ({smoothed})")
+    if config.batch_norm_second_pass is False:
+        parts.append("running statistics of BatchNorm from the first pass of a step alone")
+    if config.local_epochs is None:
+        parts.append(f"{config.local_steps} local steps a round in place of epochs")
+    return "; ".join(parts)
 
 
 def hessians(runs: Iterable[Run], printed: bool) -> list[str]:
