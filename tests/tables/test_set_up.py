@@ -134,3 +134,14 @@ def test_a_table_names_the_protocols_if_a_row_trains_otherwise_in_another():
     assert set_up.training([one, other, *changed], labels) == [
         f"Local training of FedAvg, FedSAM in fedsmoo-cifar10~smoothed: {text}."
     ]
+
+
+def test_a_table_names_the_protocols_if_a_row_follows_another_source_in_another():
+    run = EXP.run("paper", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1)
+    update = run.config.as_json()["update"]
+    changed = run.config.changed(update={**update, "params": {**update["params"], "s": "paper"}})
+    lines = set_up.choices([run, replace(run, protocol="mine", config=changed)], {"fedsmoo": "FedSMOO"})
+    assert [line.split(" is followed")[0] for line in lines] == [
+        "FedSMOO in fedsmoo-cifar10: the official code",
+        "FedSMOO in mine: the paper",
+    ]

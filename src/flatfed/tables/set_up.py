@@ -113,33 +113,38 @@ def unstated(set_ups: Iterable[SetUp], runs: Iterable[Run]) -> list[str]:
 
 def choices(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
     """Return the lines on choices of ``runs`` between a paper and its code; ``labels``: algorithm -> its name."""
-    pairs = []
+    lines = []
     for run in _by_row(runs):
         for name, choice in registry.load(run.config.update.name).parameters().items():
             if not isinstance(choice, registry.Choice) or not choice.concerns_paper:
                 continue
             value = run.config.update.params[name]
-            # Choices with options of other code are reported if they are not the default.
-            if choice.public_code and value == choice.default:
-                continue
             reason = f" ({choice.reason})" if choice.reason and value == choice.default else ""
-            line = f"{_source_followed(name, value, choice)} {choice.doc}{reason}."
-            pairs.append(((name, line), labels[run.algorithm]))
-    return [f"{', '.join(names)}: {line}" for (_, line), names in grouped(pairs).items()]
+            line = f"{_source_followed(name, value, choice)} {choice.doc}{reason}"
+            # Choices with options of other code are reported if they are not the default.
+            lines.append((run, name, "" if choice.public_code and value == choice.default else line))
+    return [f"{', '.join(names)}{scope}: {line}." for (scope, _, line), names in _scoped(lines, labels).items()]
 
 
 def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
-    """Return the lines on learning rates, momentum, label smoothing, BatchNorm and local steps of ``runs``.
+    """Return the lines on learning rates, momentum, label smoothing, BatchNorm and local steps of ``runs``."""
+    lines = [(run, "", _local_training(run.config)) for run in _by_row(runs)]
+    texts = _scoped(lines, labels).items()
+    return [f"Local training of {', '.join(names)}{scope}: {text}." for (scope, _, text), names in texts]
 
-    A line names the protocols if the algorithm trains otherwise in another protocol of ``runs``.
+
+def _scoped(lines: Iterable[tuple[Run, str, str]], labels: Mapping[str, str]) -> dict[tuple[str, str, str], list[str]]:
+    """Return (scope, topic, text) -> names of the algorithms, for ``lines`` of run, topic and text, perhaps "".
+
+    The scope names the protocols if the algorithm has another text on the topic in another protocol.
     """
-    protocols = grouped(((run.algorithm, _local_training(run.config)), run.protocol) for run in _by_row(runs))
-    variety, pairs = Counter(algorithm for algorithm, _ in protocols), []
-    for (algorithm, text), names in protocols.items():
-        scope = f" in {' and '.join(names)}" if variety[algorithm] > 1 else ""
+    protocols = grouped(((run.algorithm, topic, text), run.protocol) for run, topic, text in lines)
+    variety, pairs = Counter((algorithm, topic) for algorithm, topic, _ in protocols), []
+    for (algorithm, topic, text), names in protocols.items():
+        scope = f" in {' and '.join(names)}" if variety[algorithm, topic] > 1 else ""
         if text:
-            pairs.append(((scope, text), labels[algorithm]))
-    return [f"Local training of {', '.join(names)}{scope}: {text}." for (scope, text), names in grouped(pairs).items()]
+            pairs.append(((scope, topic, text), labels[algorithm]))
+    return grouped(pairs)
 
 
 def _local_training(config: RunConfig) -> str:
