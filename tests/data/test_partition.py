@@ -48,6 +48,8 @@ def test_a_file_is_that_of_its_specification_and_wrong_ones_leave_it(tiny):
     assert partition.spec["dataset_digest"] == datasets.load(tiny).digest
     with pytest.raises(DataError, match="holds dataset 'tiny', but the partition is of 'other'"):
         make(tiny, {**IID, "dataset": "other"})
+    with pytest.raises(DataError, match=r"partition: 25 clients, but .*tiny has 24 training images"):
+        make(tiny, {**IID, "clients": 25})
     assert path.read_bytes() == first
 
 

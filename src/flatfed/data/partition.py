@@ -155,6 +155,8 @@ def make(content: Mapping[str, Any], dataset: str | os.PathLike[str], out: str |
         parts, test = leave_one_out(data.domains, data.domain_names, spec)
     else:
         parts = assign(data.labels[: data.train], spec)
+        if not all(map(len, parts)):
+            raise DataError(f"partition: {len(parts)} clients, but {dataset} has {data.train} training images")
         test = np.arange(data.train, data.train + data.test, dtype=np.int64)
     arrays = _arrays(parts, test, data.labels, data.classes)
     if spec.client_test:
