@@ -22,7 +22,7 @@ ROWS = ["fedavg", "fedsam", "fedsmoo"]
 RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 PROTOCOL = "config/protocols/fedsmoo-cifar10.yaml"
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
-SNAKEMAKE = (sys.executable, "-m", "snakemake")
+SNAKEMAKE = (sys.executable, "-P", "-m", "snakemake")
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 #: A line of the trainer, and what replaces it in :meth:`Project.pause`.
@@ -38,7 +38,7 @@ PAUSED = f"""{SAMPLE}                    if simulation.round == 1:
 def jobs_of(text):
     """Return command -> outputs of the jobs in the shell lines of a dry run."""
     jobs = {}
-    for command, made in re.findall(r"python -m flatfed (\w+) .*? --out(?:-dir)? (\S+)", text):
+    for command, made in re.findall(r"python -P -m flatfed (\w+) .*? --out(?:-dir)? (\S+)", text):
         jobs.setdefault(command, set()).add(made)
     return jobs
 
@@ -92,10 +92,10 @@ class Project:
     def call(self, *command, env=None):
         """Run a command in the project, in a clean environment; return status and streams, both in ``.text``."""
         environment, words = clean() | (env or {}), [str(part) for part in command]
-        if command[:3] == SNAKEMAKE:
+        if command[:4] == SNAKEMAKE:
             with tempfile.TemporaryDirectory() as folder:
                 files = [Path(folder, name) for name in ("stdout", "stderr")]
-                status = forked.snakemake(words[3:], self.root, environment, files)
+                status = forked.snakemake(words[4:], self.root, environment, files)
                 done = subprocess.CompletedProcess(words, status, *(file.read_text() for file in files))
         else:
             options = {"capture_output": True, "text": True, "check": False, "timeout": 900}
@@ -108,8 +108,8 @@ class Project:
         return self.call(*SNAKEMAKE, "--cores", "2", *arguments, env=env)
 
     def flatfed(self, *arguments):
-        """Call ``python -m flatfed`` of this copy."""
-        return self.call(sys.executable, "-m", "flatfed", *arguments, env={"PYTHONPATH": str(self.root / "src")})
+        """Call ``flatfed`` of this copy."""
+        return self.call(sys.executable, "-P", "-m", "flatfed", *arguments, env={"PYTHONPATH": str(self.root / "src")})
 
     def by_hand(self, script):
         """Run a shell script as after `. .venv/bin/activate`."""

@@ -28,7 +28,7 @@ rule hessian:
     message:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed {params.command:q} {params.folder:q} --dataset {params.dataset:q}"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed {params.command:q} {params.folder:q} --dataset {params.dataset:q}"
         " --partition {input.partition:q} --out {output:q} {params.settings:q} --device {resources.device:q}"
         " --threads {threads:q} > {log:q} 2>&1"
 

@@ -21,7 +21,7 @@ rule fetch:
     message:
         "Data set {wildcards.dataset}"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
 # The manifest holds the digest of the arrays. Fetching the same data again therefore reruns no training.
@@ -41,5 +41,5 @@ rule partition:
     message:
         "Partition {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset:q}"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed partition --spec {params.spec:q} --dataset {params.dataset:q}"
         " --out {output:q} > {log:q} 2>&1"

@@ -23,5 +23,5 @@ rule figure:
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q}"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q}"
         " --out {params.folder:q} > {log:q} 2>&1"

@@ -18,4 +18,4 @@ rule report:
     message:
         "Report of the {wildcards.scale} scale"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed report --scale {wildcards.scale:q} --out {output:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed report --scale {wildcards.scale:q} --out {output:q} > {log:q} 2>&1"

@@ -24,7 +24,7 @@ rule table:
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q}"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q}"
         " --out {params.folder:q} > {log:q} 2>&1"
 
 
@@ -45,5 +45,5 @@ rule cell:
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed cell {wildcards.table:q} {wildcards.column:q} {wildcards.row:q}"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed cell {wildcards.table:q} {wildcards.column:q} {wildcards.row:q}"
         " --scale {wildcards.scale:q} --out {output:q} > {log:q} 2>&1"

@@ -28,6 +28,6 @@ rule timing:
     message:
         "Seconds per round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed time --run {params.config:q} --dataset {params.dataset:q}"
+        "PYTHONPATH=$FLATFED_PATH python -P -m flatfed time --run {params.config:q} --dataset {params.dataset:q}"
         " --partition {input.partition:q} --weights {input.weights:q} --out {output:q} --device {resources.device:q}"
         " --threads {params.threads:q} > {log:q} 2>&1"

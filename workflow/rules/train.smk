@@ -30,6 +30,6 @@ rule train:
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
-        "PYTHONPATH=$FLATFED_PATH exec python -m flatfed train --run {params.config:q} --dataset {params.dataset:q}"
+        "PYTHONPATH=$FLATFED_PATH exec python -P -m flatfed train --run {params.config:q} --dataset {params.dataset:q}"
         " --partition {input.partition:q} --weights {input.weights:q} --out {params.folder:q} --versions {params.versions:q}"
         " --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
