@@ -13,7 +13,6 @@ import torch
 
 from flatfed import cli
 from flatfed.data import counting, order, sources
-from flatfed.engine.job.checkpoint import NAME
 from flatfed.errors import DataError
 from flatfed.models import pretrained
 from flatfed.runs import landscape_file
@@ -93,8 +92,6 @@ def fetch():
         ("data/images.npy", array, train),
         ("data/labels.npy", array, train),
         ("partition.npz", archive, train),
-        ("run/model.safetensors", tensors, lambda: command("hessian", "run", "--out", "hessian.json")),
-        ("run/model.safetensors", tensors, lambda: command("surface", "run", "--out", "surface.npz")),
         ("surface.npz", archive, lambda: landscape_file.read("surface.npz")),
         ("order.npz", archive, lambda: order.read("order.npz", "source.order")),
         ("weights.pth", tensors, lambda: pretrained.load(torch.nn.Linear(1, 1), torch.zeros(2), "weights.pth")),
@@ -115,13 +112,3 @@ def test_a_file_with_a_pickle_in_it_is_refused(here, trained, capsys, file, writ
     assert Path(file).parts[0] in text and "Traceback" not in text
     assert re.search("cannot be read|not a surface|is object", text)
     assert sorted(here.rglob("*")) == before
-
-
-def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(here, trained, capsys):
-    shutil.copytree(trained, here, dirs_exist_ok=True)
-    Path("stopped").mkdir()
-    tensors("pickle")  # torch writes to no name that begins with a point
-    Path("pickle").rename(Path("stopped", NAME))
-    assert train("stopped") == 0
-    assert "is set aside" in capsys.readouterr().err
-    assert Path("stopped/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()

@@ -106,12 +106,6 @@ class Outputs(Callback):
     def restore(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
-    def check_places(self) -> None:
-        """Raise DataError if a hidden folder of the run is a file or a link."""
-        for path in (self.finished, self.staged, self.out / PREVIOUS):
-            if path.is_symlink() or (path.exists() and not path.is_dir()):
-                raise DataError(f"{path}: is a file or a link; FlatFed keeps a folder there: remove or rename it")
-
     def finished_record(self, config: RunConfig, since: float) -> RunRecord | None:
         """Return the record of the finished run with this identity and deciding settings, if it ended ``since`` a time.
 
