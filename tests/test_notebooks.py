@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import statistics
 
 import pandas as pd
 import pytest
 
 import flatfed
+from flatfed.errors import DataError
 from small_results import flatfed as command
 
 
@@ -48,3 +50,10 @@ def test_the_curves_of_a_table_are_the_lines_of_its_runs(small_project):
     numbers = flatfed.numbers("accuracy", "paper")
     values = numbers[(numbers.column == "dir0.6") & (numbers.row == "fedavg")].set_index("seed")["value"]
     assert final.to_dict() == values.to_dict() and statistics.fmean(final) > 0
+
+
+def test_a_folder_without_finished_runs(small_project, tmp_path, monkeypatch):
+    shutil.copytree("config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"accuracy: .* has no finished run of it at paper scale"):
+        flatfed.curves("accuracy", "paper")

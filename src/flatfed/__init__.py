@@ -19,11 +19,12 @@ __version__ = "0.1.0"
 
 
 def numbers(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
-    """Return the numbers of a table, one row per cell and seed (:func:`flatfed.tables.measurement.frame`).
+    """Return the numbers of a table, one row per cell and seed; docs/questions.md lists the columns.
 
-    The columns are those of config.yaml.
+    The columns of the table are those of config.yaml.
 
-    ``scale``: "preview" or "paper", else that of config.yaml. ``config``: as after ``--config`` of commands.
+    ``scale``: "preview" or "paper", else that of config.yaml. ``config``: as after ``--config`` of commands, such as
+    "folders=[mine]".
 
     :raises ConfigError: an id is unknown.
     :raises DataError: a run is damaged or of other settings.
@@ -37,21 +38,27 @@ def numbers(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
 def curves(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
     """Return the lines of metrics.csv of a table's finished runs, after columns with the ids of each run.
 
-    The columns of the table are those of config.yaml. Parameters and errors as of :func:`numbers`.
+    The columns of the table are those of config.yaml. Parameters as of :func:`numbers`.
+
+    :raises ConfigError: an id is unknown.
+    :raises DataError: this folder has no finished run of the table, or a run is damaged or of other settings.
     """
     from pathlib import Path
 
     import pandas as pd
 
+    from flatfed.errors import DataError
     from flatfed.plan.number import runs_of
     from flatfed.tables.readings import read_history
 
-    parts = []
-    for run in runs_of(_shown(table, scale, config).numbers).values():
+    parts, shown = [], _shown(table, scale, config)
+    for run in runs_of(shown.numbers).values():
         if record := run.read_record():
             lines = read_history(Path(run.path), record, ()).reset_index()
             parts.append(pd.DataFrame(vars(run.ids), lines.index).join(lines))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if not parts:
+        raise DataError(f"{table}: {Path.cwd()} has no finished run of it at {shown.scale} scale")
+    return pd.concat(parts, ignore_index=True)
 
 
 def _shown(table: str, scale: str | None, config: Sequence[str]) -> ShownTable:

@@ -54,12 +54,7 @@ def weights_changed(change):
     return changed
 
 
-def record_changed(change):
-    return lambda: recorded("run", change)
-
-
 WIDE = torch.ones(3, 5, dtype=torch.float64)
-OTHER = "0" * 64
 MODEL, RECORD = Path("run/model.safetensors"), Path("run/run.json")
 
 
@@ -70,11 +65,8 @@ MODEL, RECORD = Path("run/model.safetensors"), Path("run/run.json")
         (weights_changed(lambda tensors: tensors.update({"dense.weight": WIDE})), r"dense.weight: .*\[3, 5\].*\[3, 64"),
         (lambda: (MODEL.write_bytes(b"x" * 99), recorded("run")), r"model.safetensors: cannot be read as a model"),
         (MODEL.unlink, r"model.safetensors: cannot be read"),
-        (lambda: RECORD.write_text("[]"), r"run.json: not the record of a run"),
         (RECORD.unlink, r"not a finished run: it has no run.json"),
-        (record_changed(lambda record: record.update(dataset_digest=OTHER)), "not the dataset of .*made with 00000000"),
-        (record_changed(lambda record: record.update(partition_digest=OTHER)), "not the partition of .*made with 0000"),
-        (record_changed(lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
+        (lambda: recorded("run", lambda record: record.update(partition_digest="0" * 64)), "not the partition of"),
     ],
 )
 def test_runs_that_cannot_be_analysed(problem, change, message):
@@ -112,8 +104,6 @@ def test_a_partition_without_test_images(problem):
     [
         ("hessian --out h.npz", "'h.npz': expected a file that ends in .json"),
         ("hessian --out h.json --images 0", "'0': expected a whole number above 0"),
-        ("hessian --out h.json --residual nan", "'nan': expected a number from 0 to 1"),
-        ("hessian --out h.json --top 1443", "top: 1443 eigenvalues: expected fewer than its model's 1443 parameters"),
         ("surface --out s.png", "'s.png': expected a file that ends in .npz"),
         ("surface --out s.npz --set trian", "unknown value 'trian'; did you mean 'train'"),
         ("surface --out s.npz --grid 1", "grid: 1 points: expected an odd number from 3"),

@@ -49,20 +49,6 @@ def test_listed_folders_stand_for_the_domains_in_order(tmp_path):
     assert np.bincount(office.domains[office.train :]).tolist() == [2, 2]
 
 
-@pytest.mark.parametrize(("width", "height"), [(40, 30), (30, 41), (9, 9), (33, 11), (12, 13)])
-@pytest.mark.parametrize(("size", "shorter"), [(8, 10), (7, 7), (8, 9), (224, 256)])
-def test_resize_is_torchvisions_resize_and_crop(tmp_path, width, height, size, shorter):
-    from torchvision.transforms.functional import center_crop, resize
-
-    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "one.png")
-    ours = Pictures([tmp_path / "one.png"], 3, size, shorter)[0:1]
-    theirs = np.asarray(center_crop(resize(Image.fromarray(pixels), shorter), [size, size])).transpose(2, 0, 1)
-    assert (ours[0] == theirs).all()
-    whole = Pictures([tmp_path / "one.png"], 3, size)[0:1]
-    assert (whole[0] == np.asarray(resize(Image.fromarray(pixels), [size, size])).transpose(2, 0, 1)).all()
-
-
 def test_a_dataset_is_cut_out_in_grey_as_its_source_says(tmp_path):
     from torchvision.transforms.functional import center_crop, resize, rgb_to_grayscale
 

@@ -17,7 +17,6 @@ from flatfed.engine.probe import drift, measure, sharpness
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
-from flatfed.models import batch_norm
 from flatfed.models.batch_norm import UnpaddedBatchNorm
 from flatfed.runs.run_config import TopologySettings
 from harness import (
@@ -247,20 +246,6 @@ def test_asking_twice_for_w_mixes_and_counts_statistics_once(tmp_path, normed):
         advanced(run, 2)
     assert_close(one.state.store, other.state.store, 0)
     assert one.cost.counts == other.cost.counts
-
-
-def test_an_error_in_the_mean_of_statistics_leaves_the_state_of_the_last_round(tmp_path, normed, monkeypatch):
-    run = simulation(tmp_path, description("scaffold", **normed("plain")))
-    advanced(run, 1)
-    before = copy.deepcopy({**run.server, **run.state.store, "buffers": run.buffers})
-
-    def fail(*_):
-        raise MemoryError
-
-    monkeypatch.setattr(batch_norm, "mean_buffers", fail)
-    with pytest.raises(MemoryError):
-        run.advance()
-    assert_close({**run.server, **run.state.store, "buffers": run.buffers}, before, 0)
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])

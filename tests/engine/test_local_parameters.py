@@ -5,10 +5,9 @@ import re
 import pytest
 import torch
 
-from flatfed import algorithms
 from flatfed.algorithms.fedprox import FedProx
 from flatfed.engine.executors import EXECUTORS
-from harness import Reference, advanced, assert_same, description, full_rows, interrupted_job, job, simulation
+from harness import Reference, advanced, description, full_rows, simulation
 from repository import ROOT
 
 HEAD = "dense."
@@ -89,12 +88,3 @@ def test_an_update_of_their_own(tmp_path, executor):
     expected = torch.stack(models)
     assert (full_rows(run, run.server["w"])[0] - expected.mean(dim=0)).abs().max() < 1e-12
     assert (run.state.store["local"] - expected[:, head]).abs().max() < 1e-12
-
-
-def test_an_interruption_changes_nothing(tmp_path, monkeypatch):
-    """A client that has not trained yet has the initial head."""
-    monkeypatch.setattr(algorithms, "build", lambda *_: FedPer())
-    few = {"sampling": {"scheme": "fixed", "fraction": 0.34}}
-    whole = job(tmp_path, "fedavg", "whole", **few)
-    interrupted_job(monkeypatch, tmp_path, "fedavg", "parts", **few)
-    assert_same(job(tmp_path, "fedavg", "parts", **few), whole, [0, 3])

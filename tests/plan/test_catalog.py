@@ -45,7 +45,7 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(exp):
 @pytest.mark.parametrize(
     ("split", "name", "words"),
     [
-        ("dir0.6-100", "dfedavg", ["'dir0.6-100'", "has no topology", "ring, grid"]),
+        ("dir0.6-100", "dfedavg", ["'dir0.6-100'", "has no topology", "`decentralised`"]),
         ("clique30", "fedavg", ["'clique30'", "has a server", "clique", "dfedsam"]),
         ("dir0.6-100", "centralised_sgd", ["all data in one client", "dirichlet"]),
         ("clique30", "dfedsam_mgs", ["4 gossip steps", "cliques of 30", "allow at most 3"]),

@@ -64,15 +64,6 @@ def test_an_archive_is_counted(shape, expected):
     assert len(read(counted)) == 9
 
 
-@pytest.mark.parametrize(("shape", "kind"), [((4, 3, 8, 8), "uint8"), ((4, 8, 8, 3), "float64"), ((4, 192), "uint8")])
-def test_an_archive_of_other_images_is_refused_before_the_first_job(shape, kind):
-    """Channels first, real numbers, flat images."""
-    images = np.zeros(shape, kind)
-    np.savez("data.npz", train_images=images, train_labels=np.arange(4), test_images=images, test_labels=np.arange(4))
-    message = refusal(change=put("datasets", "photos", value={"source": ARCHIVE}))
-    assert f"train_images is {images.dtype} of shape {images.shape}" in message and "uint8 (n, h, w[, c])" in message
-
-
 def test_declared_numbers_need_no_images():
     """The job that reads the images compares."""
     for key, value, words in (("shape", [3, 28, 28], "have shape"), ("classes", 5, "3 class folders")):

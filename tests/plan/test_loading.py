@@ -20,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("here")
 PAPER = "results/paper/tables/photos.md"
 #: A table without a preview, and one that has both scales.
 BOTH = ["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}]
-ASKED = ["--config", "folders=[own]"]
 
 
 def test_eleven_lines_are_a_table_of_four_algorithms():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,3 +222,8 @@ def test_every_printed_number_is_written_as_it_was_printed():
                 assert shown == row["value"] + (f" ± {row['std']}" if row["std"] else ""), (path.name, row)
                 count += 1
     assert count == 1588 + 286, "the papers' own, and what others print of the same cells"
+
+
+def test_the_manual_lists_all_metrics():
+    listed = re.search(r"^Metrics: (.*?)\.$", (ROOT / "config/README.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(METRICS)

@@ -6,12 +6,9 @@ import functools
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 import made
 from flatfed import plan
 from flatfed.data import manifest
-from flatfed.errors import DataError
 from flatfed.plan import number, numbers
 from flatfed.runs import store, versions
 from flatfed.runs.paths import Paths
@@ -79,16 +76,6 @@ def test_a_published_hessian_of_other_settings_does_not_serve(tmp_path, capsys):
     analysed(tmp_path, 4096, "there/all")
     found = experiment(tmp_path, str(tmp_path / "there"))
     assert found.shown(ids, "hessian.json").path == str(tmp_path / "there/all/runs/x")
-
-
-def test_images_without_the_order_of_published_runs_stop_before_the_first_training(tmp_path):
-    found = experiment(tmp_path, SHIPPED, ordered=False)
-    with pytest.raises(DataError, match=rf"add `order: {SHIPPED}/orders/cifar10.npz` to their source"):
-        served(found)
-    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
-    path = tmp_path / "resources/cifar10/dataset.json"
-    manifest.write(path, manifest.Manifest(**about, source={"source": "npz"}, digest=DIGEST, bytes=1))
-    assert served(experiment(tmp_path, SHIPPED, ordered=False)), "images here are in this order already"
 
 
 def test_seconds_of_a_round_ask_for_no_published_run(tmp_path, monkeypatch):

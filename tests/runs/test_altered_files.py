@@ -158,7 +158,7 @@ NOT_WRITTEN, CHANGED = "{}: is not the file that run.json", f"{RECORD}: was chan
 MANIFEST_CHANGED = f"{MANIFEST}: was changed after it was written ({SEAL} does not match); delete the folder to fetch"
 METRICS_NOT_WRITTEN, MODEL_NOT_WRITTEN = NOT_WRITTEN.format(METRICS), NOT_WRITTEN.format(MODEL)
 OTHER_RUN = f'{RECORD}: not the requested run: algorithm is "fedsam", here'
-OTHER_SEED, NO_RECORD = "seed is 4, the run has 3", f"{RECORD}: not the record of a run"
+OTHER_SEED = "seed is 4, the run has 3"
 ARRAYS = "data: the arrays are not those of dataset.json; delete the folder to fetch it again"
 UNREADABLE, REBUILD = "; delete the folder to fetch it again", "delete it to rebuild it"
 
@@ -177,7 +177,7 @@ ALTERATIONS = {
     "data without partition": (lambda: copied("elsewhere/data", Path("data")), "made from other data", (train,)),
     "edited image": (lambda: flip(IMAGES), ARRAYS, (train, surface)),
     "cut images": (lambda: cut(IMAGES), UNREADABLE, (train,)),
-    "edited label": (lambda: flip(LABELS), ARRAYS, (train, hessian)),
+    "edited label": (lambda: flip(LABELS), ARRAYS, (train, deal, hessian)),
     "edited digest of data": (lambda: edit_manifest(digest="0" * 64), MANIFEST_CHANGED, (train,)),
     "edited counts of data": (lambda: edit_manifest(train=40, test=29), MANIFEST_CHANGED, (train, deal, hessian)),
     "cut manifest": (lambda: cut(MANIFEST), UNREADABLE, (train,)),

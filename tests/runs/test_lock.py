@@ -174,16 +174,6 @@ def test_the_second_waits_and_takes_the_run_that_the_first_finishes(train_while_
         assert after[name][0] == content and after[name][1] > written, "as if it had trained"
 
 
-@pytest.mark.parametrize("name", [".finished", ".previous"])
-def test_a_file_in_the_place_of_a_hidden_folder_stops_a_run_before_its_first_round(out, capsys, name):
-    out.mkdir()
-    for make in (Path.touch, lambda path: path.symlink_to("elsewhere")):
-        make(out / name)
-        assert cli.main(TRAIN) == 2
-        assert f"{out.name}/{name}: is a file or a link; FlatFed keeps a folder there" in capsys.readouterr().err
-        (out / name).unlink()
-
-
 def test_a_finished_run_is_linked_back_unless_the_call_forces_it(out, monkeypatch, capsys):
     """As Snakemake calls it: it has deleted the outputs. Another rule or run after -R forces nothing."""
 
@@ -221,15 +211,6 @@ def test_a_rerun_waits_for_nobody(out, capsys):
         assert cli.main(["rerun", "out", "--out", "again", "--dataset", "data"]) == 2
         assert "flatfed rerun: again: another process trains this run" in capsys.readouterr().err
         assert [path.name for path in (out.parent / "again").iterdir()] == [lock.NAME]
-
-
-def test_a_run_whose_process_was_killed_between_its_last_two_renamings_is_complete(out, capsys):
-    assert cli.main(TRAIN) == 0
-    first = (out / "run.json").read_bytes()
-    (out / ".finished").rename(out / ".finished.part")
-    (out / "run.json").unlink()
-    assert cli.main(TRAIN) == 0
-    assert (out / "run.json").read_bytes() == first and "finished already" in capsys.readouterr().err
 
 
 def test_other_versions_than_the_calls_are_refused_before_the_first_round(out, outside, capsys):

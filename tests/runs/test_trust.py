@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,10 @@ import torch
 
 from flatfed import cli
 from flatfed.data import counting, order, sources
-from flatfed.engine.job.checkpoint import NAME
 from flatfed.errors import DataError
 from flatfed.models import pretrained
 from flatfed.runs import landscape_file
-from harness import train_command
-from made import recorded
+from harness import description, write_problem
 from repository import ROOT
 
 UNPICKLES = r"^ *(import|from) +(_?c?[pP]ickle|cloudpickle|dill|joblib|shelve|marshal)\b"
@@ -64,22 +62,9 @@ def tensors(path):
     torch.save({"w": Harm()}, path)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder with a problem and a finished run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("trained"))
-        assert train_command(Path(), "run", rounds=2) == 0
-        yield Path.cwd()
-
-
-def train(out="again"):
-    return command("train", "--run", "run.json", "--out", out)
-
-
-def command(name, *words):
-    place = ("--dataset", "data", "--partition", "partition.npz")
-    return cli.main([name, *words, *place, "--device", "cpu"])
+def train():
+    words = "train --run run.json --out again --dataset data --partition partition.npz --device cpu"
+    return cli.main(words.split())
 
 
 def fetch():
@@ -93,19 +78,16 @@ def fetch():
         ("data/images.npy", array, train),
         ("data/labels.npy", array, train),
         ("partition.npz", archive, train),
-        ("run/model.safetensors", tensors, lambda: command("hessian", "run", "--out", "hessian.json")),
-        ("run/model.safetensors", tensors, lambda: command("surface", "run", "--out", "surface.npz")),
         ("surface.npz", archive, lambda: landscape_file.read("surface.npz")),
         ("order.npz", archive, lambda: order.read("order.npz", "source.order")),
         ("weights.pth", tensors, lambda: pretrained.load(torch.nn.Linear(1, 1), torch.zeros(2), "weights.pth")),
         ("data.npz", archive, fetch),
     ],
 )
-def test_a_file_with_a_pickle_in_it_is_refused(here, trained, capsys, file, write, read):
-    shutil.copytree(trained, here, dirs_exist_ok=True)
-    Path(file).unlink(missing_ok=True)
+def test_a_file_with_a_pickle_in_it_is_refused(here, capsys, file, write, read):
+    write_problem(here)
+    Path("run.json").write_text(json.dumps(description("fedavg")))
     write(file)
-    recorded("run")
     before = sorted(here.rglob("*"))
     try:
         assert read() == 2
@@ -115,13 +97,3 @@ def test_a_file_with_a_pickle_in_it_is_refused(here, trained, capsys, file, writ
     assert Path(file).parts[0] in text and "Traceback" not in text
     assert re.search("cannot be read|not a surface|is object", text)
     assert sorted(here.rglob("*")) == before
-
-
-def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(here, trained, capsys):
-    shutil.copytree(trained, here, dirs_exist_ok=True)
-    Path("stopped").mkdir()
-    tensors("pickle")  # torch writes to no name that begins with a point
-    Path("pickle").rename(Path("stopped", NAME))
-    assert train("stopped") == 0
-    assert "is set aside" in capsys.readouterr().err
-    assert Path("stopped/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()

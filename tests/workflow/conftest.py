@@ -39,7 +39,8 @@ def trained(tmp_path_factory, worker_id):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not project.root.exists():
             project = Project.copied(tmp_path_factory.mktemp("untrained"))
-            (project.root / "numbers.py").write_text("raise SystemExit('a script of the user, with the name of a module of Python')\n")
+            script = "raise SystemExit('a script of the user, with the name of a module of Python')\n"
+            (project.root / "numbers.py").write_text(script)
             settings = {"tables": [TABLE], "figures": [], "seeds": [1]}
             project.edit_yaml("config/config.yaml", lambda config: config.update(settings))
             project.edit_yaml(f"config/tables/{TABLE}.yaml", one_column)

@@ -75,15 +75,10 @@ class Pictures:
         return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1), remarks, ""
 
     def _square(self, picture: Image) -> Image:
-        """Return the pixels of torchvision's Resize and CenterCrop."""
-        from PIL.Image import Resampling
+        from torchvision.transforms.functional import center_crop, resize
 
-        bilinear = Resampling.BILINEAR
-        if self.shorter is None:
-            return picture.resize((self.size, self.size), bilinear)
-        sides = [self.shorter * side // min(picture.size) for side in picture.size]
-        x, y = (round((side - self.size) / 2) for side in sides)
-        return picture.resize(sides, bilinear).crop((x, y, x + self.size, y + self.size))
+        square = [self.size, self.size]
+        return resize(picture, square) if self.shorter is None else center_crop(resize(picture, self.shorter), square)
 
 
 def eight_bits(picture: Image, mode: str) -> Image:

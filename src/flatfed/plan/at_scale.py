@@ -142,8 +142,24 @@ def _shared(
         set_ups.append(SetUp(protocol, split, settings, of_split, *data, trained))
     ids = (name for row in rows for name in (without_label(row), row) if name in entries)
     notes = list(dict.fromkeys(filter(None, (entries[name].note for name in ids))))
-    notes += _changed_parameters(catalog, scale, {set_up.protocol: None for set_up in set_ups}, rows)
+    protocols = {set_up.protocol: set_up.settings.algorithms for set_up in set_ups if set_up.trained}
+    notes += _own_parameters(catalog, scale, protocols, rows)
+    notes += _changed_parameters(catalog, scale, protocols, rows)
     return {"scale": scale, "set_ups": set_ups, "row_notes": notes, "highlight": experiment.request.highlight}
+
+
+def _own_parameters(
+    catalog: Catalog, scale: str, protocols: Mapping[str, Iterable[str]], rows: Iterable[str]
+) -> list[str]:
+    """Return the note on the parameters of ``rows`` without values in ``protocols``, id -> algorithms with values."""
+    texts: dict[str, None] = {}
+    for protocol, declared in protocols.items():
+        for row in rows:
+            _, values = catalog.hyperparameters(scale, protocol, row)
+            if values and not {row, without_label(row)} & set(declared):
+                listed = ", ".join(f"{key} = {value}" for key, value in values.items())
+                texts[f"{catalog.label(row)}: {listed}"] = None
+    return [f"Parameters of the algorithms, because the set-up has none for them. {'; '.join(texts)}."] if texts else []
 
 
 def _changed_parameters(catalog: Catalog, scale: str, protocols: Iterable[str], rows: Iterable[str]) -> list[str]:

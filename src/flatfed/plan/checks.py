@@ -255,8 +255,8 @@ def check_pair(catalog: Catalog, protocol: str, split: str, algorithm: str) -> N
             protocols.check_milestones(schedule, training["rounds"], f"{protocol}: {algorithm}: learning_rate_schedule")
         at = f"{protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and graph is None:
-            allowed = ", ".join(graphs.GRAPHS)
-            raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
+            remedy = "name a split with one in the key `decentralised` of the columns or figure"
+            raise ConfigError(f"{at}: it is decentralised and the split has no topology; {remedy}")
         if not kind.decentralised and graph is not None:
             peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
             has = f"it has a server and the split a topology, {graph.graph}"

@@ -170,8 +170,9 @@ def _columns(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
         with mistakes.noted():
             lookup.check("split", split, catalog.splits, f"{where}: splits")
             checks.check_fit(catalog, protocol.id, split)
-    for entry in metrics:
-        mistakes.note(checks.check_metric, entry, protocol, splits, where)
+    for index, entry in enumerate(metrics):
+        at = f"{where}: metrics[{index}]" if group.metrics or document.metrics else where
+        mistakes.note(checks.check_metric, entry, protocol, splits, at)
     mistakes.stop()
     everywhere = [entry for columns in document.columns for entry in document.metrics_of(columns)]
     several_metrics = len({(entry.metric, entry.relative) for entry in everywhere}) > 1

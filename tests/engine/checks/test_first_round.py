@@ -71,12 +71,6 @@ def test_the_layer_is_named(tmp_path, monkeypatch):
         run.advance()
 
 
-class Gossip(Algorithm):
-    """Local SGD and mixing: the decentralised hooks as they come."""
-
-    decentralised = True
-
-
 class Headed(Scaffold):
     """A variate of the server for weights that stay on the clients."""
 

@@ -53,13 +53,6 @@ def test_a_generator_of_ones_own_is_refused_with_its_hook(tmp_path, outside, nam
         list(contract.check("fedbad"))
 
 
-def test_a_perturbation_is_named_by_the_models_that_it_leads_to(tmp_path, outside):
-    body = f"class FedBad(FedAvg):\n    def perturbation(self, w, gradient, ctx):\n        return w * {DRAW}\n"
-    path = outside.write("fedbad", RANDOM + body)
-    with pytest.raises(FlatFedError, match=rf"^{re.escape(str(path))}: FedBad\.perturbation: returns other numbers"):
-        job(tmp_path, "fedbad", "run")
-
-
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_counter_of_steps_in_python_is_refused(tmp_path, outside, executor):
     """`start` sets it to 0: it is right in any order of clients, but a recorded step would repeat one number."""

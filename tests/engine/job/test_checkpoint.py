@@ -8,10 +8,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file, save
 
-from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import checkpoint
 from flatfed.engine.job.checkpoint import Checkpoint
-from flatfed.errors import DataError
 from harness import IDENTITY, assert_same, description, interrupted_job, job, needs, simulation
 from samples import sampled
 
@@ -67,16 +65,6 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     output = capsys.readouterr().err
     assert f"is set aside as {checkpoint.STALE}: {reason}" in output and "from the start" in output
     assert aside == [before]
-
-
-def test_a_checkpoint_of_a_removed_executor_stays(tmp_path, monkeypatch):
-    interrupted_job(monkeypatch, tmp_path, "fedavg", "run")
-    path = tmp_path / "run" / checkpoint.NAME
-    before = path.read_bytes()
-    monkeypatch.delitem(EXECUTORS, "stacked")
-    with pytest.raises(DataError, match=rf"^{path}: this version has no executor 'stacked'; .*remove this file"):
-        job(tmp_path, "fedavg", "run")
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedsmoo", "fedlesam", "dfedsam"])

@@ -12,13 +12,12 @@ import time
 
 import pytest
 
-from flatfed.engine.client_state import ClientState
 from flatfed.engine.job import checkpoint, interruption, progress
 from flatfed.engine.job.checkpoint import Checkpoint, read_manifest
 from flatfed.engine.job.interruption import Stopped
 from flatfed.engine.job.reporter import Reporter
 from flatfed.runs.record import FILES
-from harness import assert_same, at_round, job, needs, sessions, train_command, write_checkpoints, write_problem
+from harness import assert_same, job, needs, sessions, train_command, write_checkpoints, write_problem
 from samples import FEW, full, sampled
 
 SEED = 20261121
@@ -134,23 +133,6 @@ def test_a_run_that_is_made_again_keeps_the_one_before(tmp_path, monkeypatch):
     job(tmp_path, "fedavg", "run")
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == first
     assert len(sessions(folder)) == 2
-
-
-@pytest.mark.parametrize(("owner", "write"), [(Checkpoint, "write"), (ClientState, "commit")])
-def test_told_to_stop_in_a_write_it_loses_nothing(tmp_path, monkeypatch, owner, write):
-    """A checkpoint is written to its end, and so are the clients' vectors after their round."""
-    write_checkpoints(monkeypatch)
-    changes = {"executor": {"cpu": "sequential", "cuda": "sequential"}}
-    whole, call = job(tmp_path, "fedsmoo", "whole", **changes), getattr(owner, write)
-
-    def stopped(*arguments):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return call(*arguments)
-
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
-        at_round(patch, 2, lambda: patch.setattr(owner, write, stopped))
-        job(tmp_path, "fedsmoo", "parts", **changes)
-    assert_same(job(tmp_path, "fedsmoo", "parts", **changes), whole, [0, 3])
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):

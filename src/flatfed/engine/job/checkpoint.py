@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import sys
 import time
 from dataclasses import asdict
@@ -73,7 +72,6 @@ class Checkpoint(Callback):
 
     def set_aside(self, reason: Damaged) -> None:
         print(f"{self.path} is set aside as {STALE}: {reason}", file=sys.stderr)
-        _remove(self.out / STALE)
         self.path.replace(self.out / STALE)
         self.manifest = {}
 
@@ -141,7 +139,7 @@ class Checkpoint(Callback):
 
     def finish(self, simulation: Simulation) -> None:
         for name in (NAME, STALE):
-            _remove(self.out / name)
+            (self.out / name).unlink(missing_ok=True)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -178,15 +176,7 @@ def remove_leftover(out: Path, sessions: list[dict[str, Any]]) -> None:
     """Remove the checkpoint in ``out`` if it is of the finished run with ``sessions``, which a killed process left."""
     with contextlib.suppress(Damaged, LookupError, TypeError):
         if read_manifest(out / NAME)["callbacks"]["Outputs"]["sessions"][:1] == sessions[:1]:
-            _remove(out / NAME)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, or a folder: the checkpoint of an earlier version."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+            (out / NAME).unlink()
 
 
 def _lasting(settings: dict[str, Any]) -> dict[str, Any]:

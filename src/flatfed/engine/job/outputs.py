@@ -106,19 +106,11 @@ class Outputs(Callback):
     def restore(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
-    def check_places(self) -> None:
-        """Raise DataError if a hidden folder of the run is a file or a link."""
-        for path in (self.finished, self.staged, self.out / PREVIOUS):
-            if path.is_symlink() or (path.exists() and not path.is_dir()):
-                raise DataError(f"{path}: is a file or a link; FlatFed keeps a folder there: remove or rename it")
-
     def finished_record(self, config: RunConfig, since: float) -> RunRecord | None:
         """Return the record of the finished run with this identity and deciding settings, if it ended ``since`` a time.
 
         Snakemake deletes outputs before a job, but not :attr:`finished`.
         """
-        if not self.finished.exists() and (self.staged / RECORD).exists():  # a process was killed between two renamings
-            self.staged.rename(self.finished)
         record = self._complete()
         if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
             return None

@@ -21,7 +21,6 @@ import torch
 from flatfed import algorithms
 from flatfed.engine.callbacks import Callback, digests, of_user
 from flatfed.engine.checks import contract, first_round, repeats
-from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import Checkpoint, Damaged, remove_leftover
 from flatfed.engine.job.machine import check_bfloat16, machine, pick_device, set_up
@@ -84,7 +83,6 @@ def train(
         weights_digest=pretrained.digest(named, weights) if named else None,
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
-    outputs.check_places()
     if record := outputs.finished_record(config, since):
         outputs.link()
         remove_leftover(Path(out), record.sessions)
@@ -164,9 +162,6 @@ class Job:
     def _begin(self) -> None:
         """Make the simulation and its callbacks, and restore the checkpoint, if there is one."""
         executor = self.checkpoint.executor or assembly.executor_name(self.config, self.device)
-        if self.checkpoint.executor not in (None, *EXECUTORS):
-            remedy = "resume with the version of FlatFed that wrote it, or remove this file to train from the start"
-            raise DataError(f"{self.checkpoint.path}: this version has no executor {executor!r}; {remedy}")
         with memory.explained(self.device, "before the first round"):
             self.simulation = simulation = self.assemble(executor)
         if algorithms.own_file(self.config.update.name) and isinstance(simulation.weights, LiveWeights):
