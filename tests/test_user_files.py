@@ -146,9 +146,6 @@ def test_a_wrong_option_is_named_with_file_and_key(folder):
         run(folder, "{name: perceptron, options: {width: 0}}")
 
 
-ALGORITHM = "from flatfed.algorithms.fedavg import FedAvg\nclass Perceptron(FedAvg): ..."
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -159,7 +156,6 @@ ALGORITHM = "from flatfed.algorithms.fedavg import FedAvg\nclass Perceptron(FedA
         ("prod(shape)", "17", "for images (1, 8, 8) and 10 classes: RuntimeError: "),
         ("width, classes", "width, 7", "its output for 2 images has shape (2, 7), not (2, 10)"),
         ("from math", "from maths", "this model cannot be imported: ModuleNotFoundError: No module named 'maths'"),
-        (MODEL, ALGORITHM, "it has an algorithm: put it into a file of its own"),
     ],
 )
 def test_a_wrong_file_is_refused_before_any_job(folder, old, new, words):

@@ -1,4 +1,4 @@
-"""python -m pytest my-paper"""
+"""Call: python -m pytest FOLDER"""
 
 from pathlib import Path
 

@@ -49,22 +49,15 @@ def circulant(m: int, *offsets: int) -> np.ndarray:
     return np.array([1 + sum(np.cos(2 * np.pi * k * s / m) for s in near) for k in range(m)]) / (len(near) + 1)
 
 
-def of_torus(*sides: int) -> np.ndarray:
-    rows, columns = (2 * np.cos(2 * np.pi * np.arange(side) / side) for side in sides)
-    return np.add.outer(rows + 1, columns) / 5
-
-
 @pytest.mark.parametrize(
     ("name", "m", "eigenvalues"),
     [
-        *[("ring", m, circulant(m, 1)) for m in (3, 4, 8, 100)],
-        *[("exponential", m, circulant(m, 1, 2, 4)) for m in (8, 9, 10)],
-        *[("exponential", 100, circulant(100, *(2**k for k in range(7)))), ("full", 9, np.array([1.0, 0.0]))],
-        *[("grid", a * b, of_torus(a, b)) for a, b in ((3, 4), (10, 10))],
+        *(("ring", 100, circulant(100, 1)), ("full", 9, np.array([1.0, 0.0]))),
+        ("exponential", 100, circulant(100, *(2**k for k in range(7)))),
     ],
 )
 def test_spectral_gaps_in_closed_form(name, m, eigenvalues):
-    expected = 1 - np.sort(np.abs(eigenvalues), axis=None)[-2]
+    expected = 1 - np.sort(np.abs(eigenvalues))[-2]
     assert graph(name, m).spectral_gap == pytest.approx(expected, abs=1e-12)
 
 

@@ -213,15 +213,6 @@ def test_a_rerun_waits_for_nobody(out, capsys):
         assert [path.name for path in (out.parent / "again").iterdir()] == [lock.NAME]
 
 
-def test_a_run_whose_process_was_killed_between_its_last_two_renamings_is_complete(out, capsys):
-    assert cli.main(TRAIN) == 0
-    first = (out / "run.json").read_bytes()
-    (out / ".finished").rename(out / ".finished.part")
-    (out / "run.json").unlink()
-    assert cli.main(TRAIN) == 0
-    assert (out / "run.json").read_bytes() == first and "finished already" in capsys.readouterr().err
-
-
 def test_other_versions_than_the_calls_are_refused_before_the_first_round(out, outside, capsys):
     """The file of a user's algorithm that changed after Snakemake started; a comment is no change."""
     file = outside.write("mine", "class Mine(FedAvg):\n    def evaluated(self, server):\n        return {}\n")

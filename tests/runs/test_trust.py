@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,7 @@ from flatfed.data import counting, order, sources
 from flatfed.errors import DataError
 from flatfed.models import pretrained
 from flatfed.runs import landscape_file
-from harness import train_command
-from made import recorded
+from harness import description, write_problem
 from repository import ROOT
 
 UNPICKLES = r"^ *(import|from) +(_?c?[pP]ickle|cloudpickle|dill|joblib|shelve|marshal)\b"
@@ -63,22 +62,9 @@ def tensors(path):
     torch.save({"w": Harm()}, path)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder with a problem and a finished run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("trained"))
-        assert train_command(Path(), "run", rounds=2) == 0
-        yield Path.cwd()
-
-
-def train(out="again"):
-    return command("train", "--run", "run.json", "--out", out)
-
-
-def command(name, *words):
-    place = ("--dataset", "data", "--partition", "partition.npz")
-    return cli.main([name, *words, *place, "--device", "cpu"])
+def train():
+    words = "train --run run.json --out again --dataset data --partition partition.npz --device cpu"
+    return cli.main(words.split())
 
 
 def fetch():
@@ -98,11 +84,10 @@ def fetch():
         ("data.npz", archive, fetch),
     ],
 )
-def test_a_file_with_a_pickle_in_it_is_refused(here, trained, capsys, file, write, read):
-    shutil.copytree(trained, here, dirs_exist_ok=True)
-    Path(file).unlink(missing_ok=True)
+def test_a_file_with_a_pickle_in_it_is_refused(here, capsys, file, write, read):
+    write_problem(here)
+    Path("run.json").write_text(json.dumps(description("fedavg")))
     write(file)
-    recorded("run")
     before = sorted(here.rglob("*"))
     try:
         assert read() == 2

@@ -70,6 +70,11 @@ class Choice:
     doc: str
     reason: str = ""
 
+    def __post_init__(self):
+        if isinstance(self.options, str) or self.default not in self.options:
+            example = 'Choice("asam", ("asam", "sam"), "scaling of the perturbation")'
+            raise ConfigError(f"Choice: {self.options!r} are not options with the default {self.default!r}; {example}")
+
     @property
     def concerns_paper(self) -> bool:
         """Whether the options contain a paper or its official code."""

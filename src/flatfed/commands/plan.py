@@ -3,7 +3,8 @@
 Prints a line for each table and figure (with the columns of config.yaml; one line if they share a name) and for their
 total: shared runs count once.
 Hours (sum, on a CPU and on a GPU), memory (per job) and disk (models) are those of unfinished runs. Hours are the mean
-of runs of the same protocol: if possible of the algorithm, and of runs here instead of published ones.
+of runs of the same protocol: if possible of the algorithm, else per gradient of a local step; and of runs here instead
+of published ones. Memory is that of runs of the algorithm in a variant of the protocol, else that of these runs.
   begun     has a checkpoint or an unfinished record; it will resume
   stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
@@ -24,13 +25,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from flatfed import gpus, models
+from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine.job.progress import in_units
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
+from flatfed.runs.paths import without_label
 from flatfed.runs.run_config import RunConfig
 from flatfed.runs.store import Store, state
 from flatfed.tables.readings import chip
@@ -78,7 +80,7 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     unused = [f"{path}: {reason}" for path, reason in refused if path not in every and reason.startswith("not used")]
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent, *unused]), end="", file=sys.stderr)
     near = {kind: nearest(*kind, measured) for kind in {_kind(run) for run in every.values()}}
-    rates = {kind: per_round(of_kind, device) for kind, of_kind in near.items()}
+    rates = {kind: per_round(*kind, of_kind, measured, device) for kind, of_kind in near.items()}
     # A user's model may have changed, or have frozen parameters, which records do not count.
     records = [record for record in store.records.values() if not models.own_file(record.config.model.name)]
     sizes = {_model(record.config): record.parameters for record in records}
@@ -87,7 +89,7 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
     rows["total"] = {"cells": sum(cells for cells, _ in of_names.values()), **by_run.agg(COSTS)}
     machines = sorted({machine for of_kind in near.values() for machine in of_kind["machine"]})
-    mean = "; algorithms without a run: the mean of their protocol's runs"
+    mean = "; algorithms without a run: the mean of their protocol's runs per gradient"
     basis = f"by {', '.join(machines)}{mean}" if machines else "no finished run gives hours"
     served = {path: record for path, record in experiment.store.records.items() if path in every}
     lines = [f"published: {path}: {record.config.precision}, {chip(record)}" for path, record in served.items()]
@@ -107,11 +109,21 @@ def _kind(run: Run) -> tuple[str, str]:
     return run.protocol, run.config.update.name
 
 
-def per_round(near: pd.DataFrame, device: str) -> dict[str, float]:
-    """Return the hours of a round on each device, and bytes or "unknown" on ``device``, by measurements."""
-    hours = (near.groupby("device")["seconds"].mean() / 3600).rename(HOURS).to_dict()
+def per_round(
+    protocol: str, algorithm: str, near: pd.DataFrame, measured: pd.DataFrame, device: str
+) -> dict[str, float]:
+    """Return the hours of a round on each device, and bytes or "unknown" on ``device``.
+
+    ``near``: :func:`nearest` of ``measured``, which has the memory of the algorithm in variants of the protocol, too.
+    """
+    seconds = near["seconds"] / near["gradients"] * algorithms.load(algorithm).gradients_per_step
+    hours = (seconds.groupby(near["device"]).mean() / 3600).rename(HOURS).to_dict()
     here = near[near["device"] == device]
-    return hours | ({"unknown": 1} if here.empty else here[["memory", "GPU memory"]].max().to_dict())
+    if here.empty:
+        return {**hours, "unknown": 1}
+    variants = measured["protocol"].map(without_label) == without_label(protocol)
+    same = measured[variants & (measured["algorithm"] == algorithm) & (measured["device"] == device)]
+    return hours | (here if same.empty else same)[["memory", "GPU memory"]].max().to_dict()
 
 
 def run_costs(run: Run, rates: dict[str, float], sizes: dict[str, int | None]) -> dict[str, float]:
@@ -155,13 +167,14 @@ def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -
 
 
 def measurements(store: Store, scale: str) -> pd.DataFrame:
-    """Return device, seconds per round and peak memory in bytes of the runs at a ``scale``."""
+    """Return device, seconds per round, gradients per local step and peak bytes of the runs at a ``scale``."""
     rows = [
         {
             "device": record.device,
             "protocol": record.config.protocol,
             "algorithm": record.config.update.name,
             "seconds": record.seconds / record.rounds_done,
+            "gradients": (record.gradient_evaluations or 1) / (record.local_steps or 1),
             "memory": record.peak_memory_bytes,
             "GPU memory": record.peak_device_memory_bytes,
             "published": (published := Path(folder).is_relative_to(PUBLISHED)),
@@ -172,8 +185,8 @@ def measurements(store: Store, scale: str) -> pd.DataFrame:
         if record.diverged_at is None and record.rounds_done and record.seconds and record.host
         if record.config.scale == scale
     ]
-    columns = ["device", "protocol", "algorithm", "seconds", "memory", "GPU memory", "published", "machine"]
-    return pd.DataFrame(rows, columns=columns)
+    names = ("device", "protocol", "algorithm", "seconds", "gradients", "memory", "GPU memory", "published", "machine")
+    return pd.DataFrame(rows, columns=names)
 
 
 def nearest(protocol: str, algorithm: str, measured: pd.DataFrame) -> pd.DataFrame:

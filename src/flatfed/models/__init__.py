@@ -18,7 +18,6 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flatfed.algorithms import Algorithm
 from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
 from flatfed.errors import ConfigError, unknown
 from flatfed.user_files import REMEDY, UserFiles
@@ -107,10 +106,7 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
     parameters = inspect.signature(build).parameters if inspect.isfunction(build) else {}
     options = {option: parameter.default for option, parameter in parameters.items()}
     if [options.pop(key, None) for key in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
-        problem = f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model"
-        if any(isinstance(value, type) and issubclass(value, Algorithm) for value in vars(module).values()):
-            problem += "; it has an algorithm: put it into a file of its own"
-        raise ConfigError(problem)
+        raise ConfigError(f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model")
     for option, declared in options.items():
         if not isinstance(declared, Number | Choice | Whole):
             expected = f'a Number, Choice or Whole of flatfed.models, as {option}=Whole(64, "hidden units", minimum=1)'

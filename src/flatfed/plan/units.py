@@ -100,7 +100,11 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
 
 def _with_spread(value: float, spread: float | None, unit: str, form: str) -> str:
     factor = UNITS[unit].factor
-    return " ± ".join(f"{number * factor:{form}}" for number in (value, spread) if number is not None)
+    text = f"{value * factor:{form}}"
+    if spread is None:
+        return text
+    decimals = form if "e" in text else f".{len(text.partition('.')[2])}f"
+    return f"{text} ± {spread * factor:{decimals}}"
 
 
 def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None) -> str:

@@ -192,7 +192,8 @@ def _beside(cells: list[Cell]) -> Iterator[str]:
         "of the difference; both are means over seeds."
     )
     if cautioned := _cautioned(estimated):
-        yield f"In {cautioned} cells an estimate has a warning; see the .csv."
+        first = next(run.warning for cell in estimated for run in cell.readings if run.warning)
+        yield f"In {cautioned} cells an estimate has a warning; the .csv has all. The first: {first}."
 
 
 def _errors(cells: list[Cell]) -> Iterator[str]:

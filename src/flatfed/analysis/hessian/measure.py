@@ -24,7 +24,6 @@ from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
 from flatfed.engine.precision import full_precision
-from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
 from flatfed.runs.curvature import SCALED, Converged, Estimates, Hessian, HessianSetUp
 
@@ -52,15 +51,12 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
     """Write the Hessian of the run in the folder ``run`` to ``out``, without estimates if the run diverged.
 
     :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
-    :raises FlatFedError: not fewer eigenvalues than parameters, or an overflow.
+    :raises FlatFedError: an overflow.
     :raises Shortage: not enough memory.
     """
     device = pick_device(inputs.device)
     with memory.explained(device, f"Hessian of {run}", REMEDIES):
         trained = trained_model.load(run, inputs)
-        if settings.top >= trained.layout.size:
-            parameters = f"fewer than its model's {trained.layout.size} parameters"
-            raise FlatFedError(f"{run}: top: {settings.top} eigenvalues: expected {parameters}")
         index = trained.draw_images("train", settings.images, settings.seed)
         about = _about(trained, len(index), settings)
         if about.diverged_at is not None:

@@ -111,8 +111,6 @@ class Outputs(Callback):
 
         Snakemake deletes outputs before a job, but not :attr:`finished`.
         """
-        if not self.finished.exists() and (self.staged / RECORD).exists():  # a process was killed between two renamings
-            self.staged.rename(self.finished)
         record = self._complete()
         if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
             return None
