@@ -154,6 +154,8 @@ def _local_training(config: RunConfig) -> str:
             shape = f"falls to {schedule.final_learning_rate} along a cosine over all rounds"
         else:
             shape = f"is multiplied by {schedule.factor} after {' and '.join(map(str, schedule.milestones))} rounds"
+            late = [str(number) for number in schedule.milestones if number >= config.rounds]
+            shape += f" ({' and '.join(late)}: never reached in {config.rounds} rounds)" if late else ""
         parts.append(f"the learning rate {shape}")
     if config.momentum:
         own = " on top of the algorithm's own" * registry.load(config.update.name).own_momentum
