@@ -49,6 +49,12 @@ def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call
     assert status == 2 and message in text
 
 
+def test_a_wrong_argument_is_answered_with_the_usage_of_the_command(call):
+    status, _, text = call("check", "--scal")
+    assert status == 2 and text.startswith("usage: flatfed check [-h]")
+    assert text.endswith("flatfed check: error: unrecognized arguments: --scal\n")
+
+
 def process(*command):
     """Run a ``command`` in the repository, in which $F is ``python -m flatfed``."""
     environment = {**os.environ, "PYTHONPATH": str(SRC), "F": f"{sys.executable} -m flatfed"}

@@ -103,6 +103,16 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
 
 
+def test_of_several_folders_the_first_that_has_a_run_serves(folder, make):
+    row = Path("more/runs/dir0.6-100/fedavg")
+    shutil.copytree(folder / "fedavg", row)
+    shutil.rmtree(folder / "fedavg/seed2")
+    found, _, err = make("--runs", "copy", "more")
+    cell = found["fedavg", "dir0.6-100"]
+    assert (cell["status"], cell["seeds"]) == ("ok", "1;2")
+    assert f"not shown: {row}/seed1: not used: copy/" in err and f"not shown: {row}/seed2" not in err
+
+
 def test_a_damaged_run_is_left_out_and_the_command_fails_after_the_table(folder, make):
     run = folder / "fedavg/seed1"
     (run / records.METRICS).write_text("round")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import made
 from flatfed.commands import status, watch
-from flatfed.runs import lock
+from flatfed.runs import lock, record
 from shipped import EXP
 
 TABLE, PROTOCOL, SPLIT = "fedsmoo2023_T1", "fedsmoo-cifar10", "dir0.6-100"
@@ -68,7 +68,10 @@ def test_the_log_of_a_run_distinguishes_a_failure_from_a_stop(text, name):
     under_way(run)
     write(run.log("train"), text, age=5000)
     assert state(run).name == name
-    assert name != "stopped" or state(run).words == f"{run.path}: after round 310"
+    if name == "stopped":
+        assert state(run).words == f"{run.path}: after round 310; without a checkpoint, it begins again"
+        write(Path(run.path, record.CHECKPOINT), "")
+        assert state(run).words == f"{run.path}: after round 310"
     with lock.held(run.path):
         words = f"{run.path}: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
         assert state(run) == status.State("running", words)

@@ -95,6 +95,7 @@ FILES = {
     "printed, no text": (T1_CSV, "79.52,", "\udce9,", [T1_CSV, "codec can't decode"]),
     "erratum's table": ("errata.yaml", "tables: [fedsam2022_T1, fedsam2022_T4]", "tables: [fedsam2022_T11]", ["errata.yaml", "A1.tables[0]: unknown reference 'fedsam2022_T11'", "did you mean 'fedsam2022_T1'"]),
     "a flag without an erratum": ("errata.yaml", "\nB3:", "\nB33:", ["reference/fedsmoo2023_T6.csv", "flag: unknown erratum 'B3'"]),
+    "a constant schedule": (CIFAR10, "learning_rate_decay: 0.998 #", "learning_rate_schedule: {kind: constant} #", [CIFAR10, "unknown value 'constant'; known: cosine, exponential, step; ", "constant one is learning_rate_decay: 1.0"]),
     "milestones of a row after the last round": (CIFAR10, "  fedcm: {", "  fedcm: {learning_rate_schedule: {kind: step, milestones: [800], factor: 0.1}, ", [CIFAR10, "algorithms.fedcm.learning_rate_schedule.milestones: 800 is not allowed; at most 799"]),
     "targets of some splits": (CIFAR10, '"*": {t1: 0.68', '"dir*": {t1: 0.68', ["config/tables/fedsmoo2023_T", "has no targets for split 'path"]),
     "odd regular graph": ("splits.yaml", "", (TOPOLOGY % "regular, neighbours: 3").replace("100", "99"), ["splits.yaml: mine", "regular: 3 neighbours times 99 clients must be even"]),

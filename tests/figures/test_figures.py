@@ -15,6 +15,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.axis import Axis, Tick
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter
 from test_style import VISION, seen
 
 import made
@@ -125,6 +126,8 @@ def check_overlaps(figure: Figure) -> None:
     flat = [axis for axis in axes if axis.name != "3d"]
     texts = [text for axis in flat for text in (axis.title, axis.xaxis.label, axis.yaxis.label) if text.get_text()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    named = [axis for axis in flat if isinstance(axis.xaxis.get_major_formatter(), FixedFormatter)]
+    boxes += [(text.get_text(), text.get_window_extent()) for axis in named for text in axis.get_xticklabels()]
     boxes += [("legend", legend.get_window_extent()) for legend in legends]
     boxes += [(text.get_text(), text.get_window_extent()) for axis in axes for text in axis.texts]
     for axis in axes:

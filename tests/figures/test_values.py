@@ -145,6 +145,12 @@ def test_a_panel_without_data_is_not_drawn_and_the_text_says_so(axes):
     assert "Seed 1. x, y: steps along" in text
 
 
+@pytest.mark.parametrize(("name", "explained"), [("curves_probes", True), ("curves", False)])
+def test_the_text_explains_dashes_but_not_next_to_a_variant(axes, name, explained):
+    assert axes(name)
+    assert ("Dashed: sharpness-aware" in Path(f"drawn/{name}.txt").read_text()) == explained
+
+
 def test_a_warning_about_a_trace_is_not_one_about_eigenvalues(axes):
     """PyHessian's trace of a FedSAM model has not converged."""
     assert axes("eigenvalues") and "warning" not in Path("drawn/eigenvalues.txt").read_text()

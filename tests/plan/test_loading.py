@@ -99,8 +99,9 @@ def test_one_call_names_all_mistakes_of_all_files(here):
     Path("own/two.yaml").write_text(yaml.safe_dump({**table, "rows": ["fedavg"], "unit": None, "raws": 1}))
     surface = {"kind": "surface", "protocol": "fedsmoo-cifar10", "title": "S"}
     Path("own/three.yaml").write_text(yaml.safe_dump(surface))
+    Path("own/four.yml").write_text(yaml.safe_dump(table))
     again = {"scheme": "dirichlet", "alpha": 0.6, "clients": 100, "participation": 0.1}
-    message = refusal(change=lambda content: content["splits"].update(mine=again))
+    message = refusal(change=lambda content: content["splits"].update(mine=again), tables=["four"])
     expected = [
         "own/photos.yaml: splits.mine: is split 'dir0.6-100' under another id",
         "own/one.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?",
@@ -109,9 +110,12 @@ def test_one_call_names_all_mistakes_of_all_files(here):
         "own/two.yaml: unit: null is nothing",
         "own/two.yaml: unknown key 'raws'; did you mean 'rows'?",
         "own/three.yaml: ",
+        "own/four.yml: FlatFed reads files .yaml; name it four.yaml",
     ]
     for words in expected:
         assert sum(line.startswith(words) for line in message.splitlines()) == 1, (words, message)
+    assert "unknown table 'four'" not in message
+    Path("own/four.yml").unlink()
     message = refusal(change=lambda content: content["splits"]["skewed"].pop("alpha"))
     lines = [line.partition(": ")[0] for line in message.splitlines()]
     assert {*lines} == {"own/photos.yaml", "own/one.yaml", "own/two.yaml", "own/three.yaml"}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from flatfed import cli
+from flatfed.plan.metrics import Reading
 from flatfed.tables import compare, doubts
-from made import cell
+from flatfed.tables.cells import Cell, FilledTable
+from flatfed.tables.readings import RunReading
+from made import cell, document
 from made import rounds_cell as rounds
 
 EXACT = {"metric": "stored_memory", "unit": "count", "n": None}
@@ -91,6 +96,28 @@ def test_the_best_mean_of_a_column_is_marked():
     assert compare.best_rows(speedup) == {"a"}, "of fewer rounds the larger ratio"
     times = {"metric": "seconds_per_round", "unit": "s"}
     assert compare.best_rows({"a": cell([1.0], **times), "b": cell([2.0], **times)}) == set()
+
+
+def test_missing_cells_of_one_cause_are_one_line_and_the_finished_seeds_are_named():
+    def of_row(row: str, *seeds: int, **changes) -> Cell:
+        """A cell of seeds 1 and 2 that has finished runs of ``seeds``."""
+        readings = {seed: RunReading(Reading() if seed in seeds else None) for seed in (1, 2)}
+        readings |= {seed: RunReading(None, problem=f"{row}/seed{seed} has no run.json") for seed in {1, 2} - {*seeds}}
+        summary = cell([0.8, 0.8], 0.8, row=row, **changes)
+        measured = [replace(entry, runs=[readings[entry.number.seed]]) for entry in summary.measured]
+        return replace(summary, measured=measured)
+
+    missing = {"status": "missing", "value": None}
+    cells = [of_row("a", 1, 2), of_row("b", 1, **missing), of_row("c", 1, **missing), of_row("d", **missing)]
+    rows = {one.row: SimpleNamespace(algorithm=one.row) for one in cells}
+    shown = SimpleNamespace(id="T", scale="paper", paper=True, document=document(), rows=rows)
+    shown.columns = {"c": SimpleNamespace(id="c")}
+    lines, agrees = compare.with_paper(FilledTable(shown, {"c": {one.row: one for one in cells}}))
+    assert not agrees and lines == [
+        "T, paper scale: 4 cells: 1 agrees, 0 near, 0 differ, 3 missing",
+        "  missing  c, b, c, d: b/seed2 has no run.json (and 3 more)",
+        "  remedy   --config seeds=[1] compares the finished seeds",
+    ]
 
 
 def test_verify_notes_runs_of_other_code(tmp_path, monkeypatch, capsys):

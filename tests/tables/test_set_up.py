@@ -119,6 +119,15 @@ def test_a_table_names_statistics_of_the_first_pass_alone():
     ]
 
 
+def test_a_table_names_the_steps_of_the_learning_rate_that_a_preview_never_reaches():
+    run = EXP.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+    schedule = {"kind": "step", "milestones": [10, 400, 600], "factor": 0.1}
+    changed = replace(run, config=run.config.changed(learning_rate_schedule=schedule))
+    (line,) = set_up.training([changed], {"fedavg": "FedAvg"})
+    late = f"(400 and 600: never reached in {run.config.rounds} rounds)"
+    assert line.endswith(f"the learning rate is multiplied by 0.1 after 10 and 400 and 600 rounds {late}.")
+
+
 def test_a_table_names_the_protocols_if_a_row_trains_otherwise_in_another():
     one, other = (EXP.run("paper", "fedsmoo-cifar10", "dir0.6-100", name, 1) for name in ("fedavg", "fedsam"))
     changed = [

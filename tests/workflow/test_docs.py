@@ -68,8 +68,10 @@ def copies(*paths):
 
     def copy(project):
         for path in paths:
-            copy_path = shutil.copytree if (REPOSITORY / path).is_dir() else shutil.copy2
-            copy_path(REPOSITORY / path, project.root / path)
+            if (REPOSITORY / path).is_dir():
+                shutil.copytree(REPOSITORY / path, project.root / path, dirs_exist_ok=True)  # of another page, too
+            else:
+                shutil.copy2(REPOSITORY / path, project.root / path)
         (project.root / "docs").mkdir(exist_ok=True)
 
     return copy
@@ -98,7 +100,7 @@ RECIPES = {
     "add-a-table.md": (None, {f"{TABLES}/mine_T1.md": ["FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"]}),
     "questions.md": (None, {f"{TABLES}/search_of_rho.csv": ["fedsam~rho0.03"]}),
     "compare-with-a-paper.md": (
-        copies("studies", "results/published/effects", "results/published/SHA256SUMS"),
+        copies("studies", *(f"results/published/{name}" for name in ("effects", "fedsmoo-cifar10", "SHA256SUMS"))),
         {"docs/which-code.md": [text_of("docs/which-code.md")]},
     ),
     "runs-from-elsewhere.md": (

@@ -26,14 +26,20 @@ from flatfed.runs.run_config import RunConfig
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest choice, and accepts several values after --config as Snakemake does."""
+    """A parser that suggests the nearest choice, and accepts several values after --config as Snakemake does.
+
+    A sub-command refuses its own unknown arguments, with its usage.
+    """
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words: list[str] = []
         for word in sys.argv[1:] if args is None else args:
             continues = len(words) > 1 and words[-2] == "--config" and _is_setting(word)
             words += ["--config", word] if continues else [word]
-        return super().parse_known_args(words, namespace)
+        namespace, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -1,11 +1,11 @@
 """``flatfed table``.
 
 Without --runs: makes the table from the runs in results/, with the columns of config.yaml.
-With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds.
+With --runs: makes the table from metrics.csv and run.json of the runs in folders, with their columns and seeds.
 Needs no data, models, Snakemake or torch, and does not compare data. The default scale is that of the longest run of
-the table. Of equal runs it uses the one that finished first, or the longest; a cell and its base row have one
-precision, that of their first run. It lists the runs that it leaves out (damaged, other settings or versions) with
-reasons.
+the table. Of equal runs it uses that of the first folder, then the one that finished first, or the longest; a cell and
+its base row have one precision, that of their first run. It lists the runs that it leaves out (damaged, other settings
+or versions) with reasons.
 --so-far also reads unfinished runs. ">130": target not reached within 130 rounds. "round 130": number of an
 unfinished run after 130 rounds.
 
@@ -39,7 +39,7 @@ from flatfed.tables.formats import markdown
 
 ARGUMENTS = [
     *arguments.ids("table"),
-    argument("--runs", arguments.folder, "folder of runs (default: results/)"),
+    argument("--runs", arguments.folder, "folders of runs (default: results/)", nargs="+", metavar="FOLDER"),
     flag("--so-far", "with --runs: also unfinished runs"),
     argument("--out", arguments.folder, "folder for csv, md, tex and html (default: print Markdown)"),
     *arguments.JOB,
@@ -71,14 +71,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str], list[str]]:
-    """Return the table of the runs in a folder, messages (a summary, then the runs left out), and the damaged.
+    """Return the table of the runs in folders, messages (a summary, then the runs left out), and the damaged.
 
     The default scale is that of the first run of the table, by :func:`flatfed.runs.store.rank`.
 
-    :raises DataError: the folder is absent, or has no run of the table.
+    :raises DataError: a folder is absent or has no run, or none has a run of the table.
     """
-    check_has_runs(options.runs)
-    store = Store([options.runs], alone=True, so_far=options.so_far)
+    for folder in options.runs:
+        check_has_runs(folder)
+    store = Store(options.runs, alone=True, so_far=options.so_far)
     records = store.records
     seeds = sorted({record.config.seed for record in records.values()})
     requested = replace(plan.load(configuration.home(), configuration.read(options.config)), store=Store())
@@ -100,7 +101,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     with_runs = {number.column for cell in cells for number in cell if not all(run.absent for run in number.runs)}
     if not with_runs:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
-        problem = f"{options.runs}: no run of table {table.id} among {len(records)}{hint}"
+        problem = f"{', '.join(map(str, options.runs))}: no run of table {table.id} among {len(records)}{hint}"
         raise DataError("\n".join([problem, *reasons.values()]))
     columns = [column for column in table.columns if column in with_runs]
     spec = at_scale.table(requested, scale, table.id, columns)

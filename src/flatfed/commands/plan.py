@@ -5,7 +5,7 @@ total: shared runs count once.
 Hours (sum, on a CPU and on a GPU), memory (per job) and disk (models) are those of unfinished runs. Hours are the mean
 of runs of the same protocol: if possible of the algorithm, else per gradient of a local step; and of runs here instead
 of published ones. Memory is that of runs of the algorithm in a variant of the protocol, else that of these runs.
-  begun     has a checkpoint or an unfinished record; it will resume
+  begun     has a checkpoint or an unfinished record; it will resume, without a checkpoint begin again
   stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
   unknown   without a measurement of its protocol on the device of config.yaml; not in its hours

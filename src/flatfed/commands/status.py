@@ -2,8 +2,8 @@
 
 Prints a map of rows and columns for each table, also while Snakemake runs:
 failed !, running >, stopped =, waiting ., diverged x, done #.
-The next call of Snakemake resumes stopped runs. Runs of other settings, versions or sources follow, and failed jobs
-with the last lines of their logs.
+The next call of Snakemake resumes stopped runs; without a checkpoint, they begin again. Runs of other settings,
+versions or sources follow, and failed jobs with the last lines of their logs.
 --watch shows a bar, the accuracy and the time left of each running training instead, until Ctrl-C.
 
 example:
@@ -94,7 +94,8 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
     if (log := run.log("train")) in failed:
         return State("failed", failed[log])
     if position:
-        return State("stopped", f"{run.path}: after round {position.round}")
+        lost = "" if (folder / record.CHECKPOINT).exists() else "; without a checkpoint, it begins again"
+        return State("stopped", f"{run.path}: after round {position.round}{lost}")
     if state_on_disk == "stale":
         reasons = store.differences(record.read(run.record), run.config)
         return State("waiting", f"{run.path}: {'; '.join(reasons)}; it will be trained again")

@@ -77,7 +77,7 @@ def message(error: Mapping[str, Any], schema: Schema, content: Any, where: str) 
         selector, kinds = _selector(place.node), [*_alternatives(place.node, schema)]
         if selector not in place.value:
             return f"{missing_message('key', selector, place.value, location)}; expected {_either(kinds)}"
-        return unknown("value", place.value[selector], kinds, _location(where, [*place.keys, selector]))
+        return unknown("value", place.value[selector], kinds, _location(where, [*place.keys, selector])) + description
     if kind == "literal_error":
         return unknown("value", place.value, place.node.get("enum") or [place.node["const"]], location)
     if kind == TWICE:

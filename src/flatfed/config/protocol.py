@@ -122,7 +122,8 @@ class Changes(Document):
     learning_rate: Positive = optional("the clients' learning rate in the first round, above 0")
     learning_rate_decay: Share = optional("the learning rate's factor from round to round, above 0 and at most 1")
     learning_rate_schedule: LearningRateSchedule = optional(
-        "the learning rate of each round, such as {kind: cosine, final_learning_rate: 0.001}"
+        "the learning rate of each round, such as {kind: cosine, final_learning_rate: 0.001}; a constant one is "
+        "learning_rate_decay: 1.0"
     )
     momentum: BelowOne = optional(
         "of the local steps, as in torch's SGD, after weight decay; zero at the start of a client's round"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from matplotlib.patches import Patch
 
 from flatfed.figures import captions, frames, palette, style
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import KINDS
+from flatfed.plan.figures import KINDS, Panel
 from flatfed.plan.metrics import evaluations
 
 #: Inches of the width of a figure that each bar needs for its number.
 NUMBER = 0.28
+
+#: Inches of the numbers and label of a vertical axis.
+BESIDE = 0.7
 
 
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
@@ -30,7 +34,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     frame, panels, missing = frames.finals(spec)
     figure, (axis,) = style.panels(spec, [""])
     entries = bars(axis, spec, frame, x="panel", order=panels)
-    axis.set_xticks(range(len(panels)), [panel.title for panel in panels.values()])
+    label_groups(axis, range(len(panels)), panels.values())
     label_bars(axis, ".1f")
     axis.set(xlabel="", ylabel=KINDS[spec.kind].quantities[spec.panels[0].metric].label)
     style.legend(spec, figure, entries)
@@ -53,6 +57,15 @@ def bars(axis: Axes, spec: ShownFigure, frame: pd.DataFrame, **options: Any) -> 
                 patch.set(edgecolor="black", linewidth=1.2)
     axis.grid(visible=False, axis="x")
     return entries
+
+
+def label_groups(axis: Axes, middles: Sequence[float], panels: Iterable[Panel]) -> None:
+    """Print the titles of ``panels`` under the ``middles`` of their groups, wrapped to the distance of two groups."""
+    left, right = axis.get_xlim()
+    inches = axis.figure.get_figwidth() / axis.get_gridspec().ncols - BESIDE
+    letters = max(1, int(inches * min([right - left, *np.diff(middles)]) / (right - left) / style.LETTER))
+    unbroken = {"break_long_words": False, "break_on_hyphens": False}
+    axis.set_xticks(middles, [textwrap.fill(panel.title, letters, **unbroken) for panel in panels])
 
 
 def label_bars(axis: Axes, digits: str, points: float = 2) -> None:

@@ -64,7 +64,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             axis.legend(handles=palette.entries(look).values(), labels=look["palette"].keys(), **below)
     if not no_common_label:
         style.legend(spec, figure, entries)
-    return figure, [*_explanation(spec, frame, window), *absent]
+    return figure, [*_explanation(spec, frame, window), *palette.meanings(looks), *absent]
 
 
 def _limit(axis: Axes, frame: pd.DataFrame) -> None:

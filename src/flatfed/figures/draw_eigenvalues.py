@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flatfed.figures import captions, frames, style
-from flatfed.figures.draw_bars import bars, label_bars
+from flatfed.figures.draw_bars import bars, label_bars, label_groups
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
 from flatfed.runs import curvature
@@ -51,7 +51,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             axis.plot(theirs.index, theirs, **DIAMOND)
             entries["PyHessian"] = Line2D([], [], **DIAMOND)
         label_bars(axis, ".3g", 5)
-        axis.set_xticks(middles, [panel.title for panel in panels.values()])
+        label_groups(axis, middles, panels.values())
         axis.set(xlabel="", ylabel="Largest eigenvalue (nats)")
     style.legend(spec, figure, entries)
     return figure, [*_explanation(spec, list(hessians.values())), *absent]

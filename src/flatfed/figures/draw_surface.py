@@ -34,6 +34,9 @@ MESH_LINES = 25
 #: Contours of a surface, and the room below it for them as a share of its height.
 CONTOURS, FLOOR = 8, 0.45
 
+#: Height of a panel as a share of its width, and at most, in inches.
+SHAPE, TALLEST = 0.78, 4
+
 
 @dataclass(frozen=True)
 class LossSurface(Landscape):
@@ -61,17 +64,20 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     limits = low, high if high > low else low + 1.0
     # By the square root of the height: most faces of a bowl are near its floor.
     norm = PowerNorm(0.5, *limits)
-    look = {"height": 2.3, "subplot_kw": {"projection": "3d"}}
-    figure, axes = style.panels(spec, [panel.title for panel in panels.values()], **look)
+    figure, axes = style.panels(spec, [panel.title for panel in panels.values()], subplot_kw={"projection": "3d"})
     figure.set_layout_engine(None)  # matplotlib's layouts do not see the labels of three axes
-    right, top = 1 - 0.25 / figure.get_figwidth(), 1 - 0.42 / figure.get_figheight()
-    figure.subplots_adjust(left=0, right=right, bottom=0.02, top=top, wspace=0.15)
+    grid = axes[0].get_gridspec()
+    height = min(TALLEST, SHAPE * spec.width / grid.ncols)
+    titles = 0.2 + style.ROW * max(axis.get_title().count("\n") + 1 for axis in axes)
+    figure.set_figheight(grid.nrows * (height + titles) + 0.1)
+    edges = {"right": 1 - 0.3 / spec.width, "top": 1 - titles / figure.get_figheight()}
+    figure.subplots_adjust(left=0, bottom=0.1 / figure.get_figheight(), wspace=0.15, hspace=titles / height, **edges)
     for (index, panel), axis in zip(panels.items(), axes, strict=True):
         if palette.highlighted(spec) & {mark.label for mark in panel.marks}:
             axis.title.set_fontweight("bold")
         if len(panel.marks) > 1:
             text = "surface: {.label}, mesh: {.label}".format(*panel.marks)
-            axis.text2D(0.5, 0.98, text, transform=axis.transAxes, ha="center", va="top", fontsize=7)
+            axis.text2D(0.5, 0.99, text, transform=axis.transAxes, ha="center", va="top", fontsize=7)
         _frame(axis, KINDS[spec.kind].quantities[panel.metric].label, limits)
         first, *others = surfaces[index]
         ticks = np.linspace(first.x[0], first.x[-1], 3)  # at the ends and at the model
@@ -97,7 +103,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
 def _frame(axis: Axes3D, label: str, limits: tuple[float, float]) -> None:
     low, high = limits
     axis.view_init(elev=25, azim=-58)
-    axis.set_box_aspect((1, 1, 0.85), zoom=0.9)
+    axis.set_box_aspect((1, 1, 0.85), zoom=1)
     axis.patch.set_visible(False)  # it would cover the label of its neighbour
     axis.set_zlim(low - FLOOR * (high - low), high)
     axis.set_xlabel("$x$", labelpad=-9)

@@ -7,7 +7,7 @@ Dash-dotted: centralised. Colours that one paper plots together also differ in l
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.colors import to_hex, to_rgb
@@ -18,6 +18,13 @@ from flatfed.plan.figures import Mark
 from flatfed.runs.paths import without_label
 
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (4.5, 1.4)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4))
+
+#: Dash pattern -> its meaning.
+MEANINGS = {
+    DASHED[1]: "Dashed: sharpness-aware, except FedSMOO and FedLESAM",
+    DOTTED[1]: "Dotted: decentralised",
+    DASHDOT[1]: "Dash-dotted: centralised",
+}
 
 #: Algorithm id -> (colour, dash pattern).
 STYLES = {
@@ -101,6 +108,12 @@ def lines(marks: Sequence[Mark], highlighted: Collection[str]) -> dict[str, Any]
         "sizes": {label: WIDEST if label in highlighted else WIDTH for label in looks},
         "legend": False,
     }
+
+
+def meanings(options: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the meanings of the dash patterns of ``options`` from :func:`lines`, none if some tell variants apart."""
+    patterns = {dashes for panel in options for dashes in panel["dashes"].values() if dashes}
+    return [text for dashes, text in MEANINGS.items() if dashes in patterns and patterns <= MEANINGS.keys()]
 
 
 def stroke(options: Mapping[str, Any], label: str) -> dict[str, Any]:

@@ -128,6 +128,10 @@ def _declarations(root: Path, request: Request, mistakes: Mistakes) -> dict[str,
                     declared[section][name] = Declared(kind.check({name: entry}, where)[name], where, name)
     folders = {f"config/{section}": (section, root / "config" / section) for section in FILES}
     folders |= {folder: ("tables", Path(folder)) for folder in request.folders}
+    for at, (section, folder) in folders.items():
+        for path in parsed_files.listed(folder, ".yml"):
+            with mistakes.noted([(section[:-1], path.stem), ("figure", path.stem)]):
+                raise ConfigError(f"{at}/{path.name}: FlatFed reads files .yaml; name it {path.stem}.yaml")
     files = ((at, *folder, path) for at, folder in folders.items() for path in parsed_files.listed(folder[1], ".yaml"))
     for folder, section, _, path in files:
         where = f"{folder}/{path.name}"

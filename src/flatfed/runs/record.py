@@ -27,7 +27,7 @@ RECORD = "run.json"
 FILES = (METRICS, MODEL, RECORD)
 
 #: Metrics and record of an unfinished run, next to its checkpoint.
-LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
+LINES_SO_FAR, RECORD_SO_FAR, CHECKPOINT = "metrics.so-far.csv", "run.so-far.json", ".checkpoint"
 
 TITLE = "the record of a run"
 REMEDY = "restore the original file, or train the run again"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from flatfed.plan.units import RELATIVES, as_printed, signed, written
+from flatfed.plan.units import RELATIVES, as_printed, plural, signed, written
 from flatfed.tables.cells import Cell, FilledTable
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.
@@ -146,20 +146,40 @@ def with_paper(table: FilledTable) -> tuple[list[str], bool]:
         return [f"{name}: no printed numbers"], True
     states = {(cell.column, cell.row): agreement(cell) for cell in table.cells if cell.printed}
     counts = Counter(states.values())
-    judged = sum(counts[state] for state in JUDGED)
-    texts = [f"{counts['agrees']} of {judged} cells agree, {counts['near']} near, {counts['differs']} differ"]
-    if not judged and counts["missing"] < len(states):
-        texts = ["values are not compared (another set-up)"]
-    texts += [f"{counts['missing']} missing", *filter(None, [order(table.by_column.values())])]
-    lines, causes = [f"{name}: {'; '.join(texts)}"], {}
+    agree, differ = (f"{counts[f'{verb}s']} {verb}{'s' * (counts[f'{verb}s'] == 1)}" for verb in ("agree", "differ"))
+    parts = [f"{agree}, {counts['near']} near, {differ}"]
+    if shown.document.compare != "values":
+        parts = ["values are not compared (another set-up)"]
+    elif counts[""]:
+        parts.append(f"{counts['']} not judged")
+    texts = [", ".join([*parts, f"{counts['missing']} missing"]), *filter(None, [order(table.by_column.values())])]
+    lines = [f"{name}: {plural(len(states), 'cell')}: {'; '.join(texts)}"]
     for cell in table.cells:
         state = states.get((cell.column, cell.row))
         if state in ("near", "differs"):
             lines.append(f"  {state:8} {cell.column}, {cell.row}: {_difference(cell)}")
-        elif state == "missing":
-            causes |= dict.fromkeys(cell.problems or ["no run"])
-    lines += [f"  missing  {cause}" for cause in causes]
-    return lines, counts["agrees"] == judged and not counts["missing"]
+    lines += _missing([cell for cell in table.cells if cell.printed])
+    return lines, counts["agrees"] == sum(counts[state] for state in JUDGED) and not counts["missing"]
+
+
+def _missing(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield a line for each column and cause of missing ``cells``, and the seeds that all cells with runs have."""
+    causes: dict[tuple[str, str], list[Cell]] = {}
+    finished, incomplete = [], False
+    for cell in cells:
+        runs = [(entry.number.seed, *entry.runs, *entry.base_runs) for entry in cell.measured]
+        finished.append({seed for seed, *readings in runs if seed and all(run.reading for run in readings)})
+        if agreement(cell) == "missing":
+            cause = (cell.problems or ["no run"])[0].partition(" ")[2]  # after the path of a run
+            causes.setdefault((cell.column, cause), []).append(cell)
+            incomplete = incomplete or bool(finished[-1])
+    for (column, _), alike in causes.items():
+        first, *others = dict.fromkeys(problem for cell in alike for problem in cell.problems or ["no run"])
+        more = f" (and {len(others)} more)" if others else ""
+        yield f"  missing  {column}, {', '.join(cell.row for cell in alike)}: {first}{more}"
+    common = set.intersection(*filter(None, finished)) if incomplete else set()
+    if common:
+        yield f"  remedy   --config seeds=[{','.join(map(str, sorted(common)))}] compares the finished seeds"
 
 
 def _difference(cell: Cell) -> str:

@@ -21,7 +21,8 @@ def clock(monkeypatch):
 def rounds(reporter, clock, numbers, seconds):
     for number in numbers:
         clock[0] += seconds
-        reporter.after_round(SimpleNamespace(round=number), {"test_accuracy": 0.612, "train_loss": 1.0})
+        line = {"round": number, "test_accuracy": 0.612, "train_loss": 1.0}
+        reporter.after_round(SimpleNamespace(round=number), line)
 
 
 def test_a_run_without_time_has_no_shares():
@@ -42,6 +43,16 @@ def test_a_log_grows_slowly(clock, capsys, seconds, number, lines):
         rounds(report, clock, range(1, number + 1), seconds)
     output = capsys.readouterr().err.splitlines()
     assert len(output) == lines and output[-1].startswith(f"a: round {number}/{number}  ")
+
+
+def test_an_accuracy_of_an_earlier_round_has_its_round(clock, capsys):
+    with Reporter("a", 4, 0) as report:
+        rounds(report, clock, [3], 20.0)
+        clock[0] += 20
+        report.after_round(SimpleNamespace(round=4), None)
+    evaluated, later = capsys.readouterr().err.splitlines()
+    assert "round 3/4  test accuracy 61.20 %  " in evaluated
+    assert "round 4/4  test accuracy 61.20 % (round 3)  " in later
 
 
 def test_a_terminal_has_a_bar(clock, monkeypatch):

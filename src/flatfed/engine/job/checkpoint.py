@@ -23,9 +23,9 @@ from flatfed.engine.job.outputs import Identity
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.weights import fixed
 from flatfed.files import remove_parts, write_whole
+from flatfed.runs.record import CHECKPOINT as NAME
 from flatfed.runs.run_config import RunConfig, difference_texts
 
-NAME = ".checkpoint"
 STALE = f"{NAME}.stale"
 PERIOD = 600.0  # seconds from one checkpoint to the next
 SPARING = 20  # least multiple of the time for the last checkpoint: writing takes less than 5 % of the time

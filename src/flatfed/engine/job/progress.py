@@ -39,7 +39,8 @@ class Progress:
     def __str__(self) -> str:
         evaluated = [name for name in ("test", "validation") if f"{name}_accuracy" in self.line]
         values = {name: 100 * float(self.line[f"{name}_accuracy"]) for name in evaluated}
-        accuracy = "".join(f"{name} accuracy {value:.2f} %  " for name, value in values.items())
+        at = "" if float(self.line.get("round", self.round)) == self.round else f" (round {self.line['round']})"
+        accuracy = "".join(f"{name} accuracy {value:.2f} %{at}  " for name, value in values.items())
         pace = "time left not known yet"
         if self.pace is not None:
             pace = f"{self.pace:.3g} s a round  {duration(self.pace * (self.rounds - self.round))} left"
