@@ -105,7 +105,7 @@ def shortened(rounds_done=6):
 @pytest.mark.parametrize(
     ("change", "rounds", "words"),
     [
-        (None, 1, f"{METRICS}: has nothing to compare in rounds 1 to 1; choose other --rounds"),
+        (None, 1, f"{METRICS}: has nothing to compare in rounds 1 to 1; its first round is 2"),
         (METRICS.unlink, None, f"{METRICS}: cannot be read (No such file or directory)"),
         (lambda: shutil.rmtree("data"), None, "is not the dataset of the run. "),
     ],

@@ -100,4 +100,4 @@ def noise(experiment: Experiment, record: RunRecord, published: Store) -> str:
     if apart is None:
         return "One seed: no published row tells how far two seeds lie apart. Train a second seed."
     label, points = experiment.catalog.label(apart[0]), written(apart[1], None, "pp")
-    return f"One seed: two seeds of {label}, published, lie {points} points apart. Smaller differences are noise."
+    return f"One seed: two seeds of {label}, published, lie {points} points apart: one pair, so noise can be larger."

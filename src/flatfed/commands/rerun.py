@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     rounds = min(options.rounds or config.rounds, record.rounds_done)
     before = lines(metrics, rounds)
     if before.empty and record.diverged_at is None:
-        raise DataError(f"{metrics}: has nothing to compare in rounds 1 to {rounds}; choose other --rounds")
+        first = lines(metrics, config.rounds).index[0]
+        raise DataError(f"{metrics}: has nothing to compare in rounds 1 to {rounds}; its first round is {first}")
     manifest = dataset / manifests.NAME
     if not manifest.exists() or manifests.read(manifest).digest != record.dataset_digest:
         raise DataError(f"{dataset}: is not the dataset of the run. {ORDER} Make it: snakemake --cores 1 {manifest}")
@@ -101,5 +102,6 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, metrics: Path, new_metric
     largest = ((new - old).abs() / old.abs()).max()
     sizes = ", ".join(f"{column} {value:.1g}" for column, value in largest[largest > 0].items())
     print(f"largest relative differences: {sizes or 'none in numbers'}")
-    print("On another kind of CPU or GPU, or with another torch, the last digits differ (docs/performance.md).")
+    print("On another kind of CPU or GPU, or with another torch, digits differ, and differences grow with the rounds.")
+    print("Usual sizes: docs/performance.md, 'Precision, and what repeats bit for bit'.")
     return 1

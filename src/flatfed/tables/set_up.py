@@ -206,7 +206,10 @@ def _text(set_up: SetUp, counts: Counts | None) -> str:
         parts.append(f"{100 * split.sampling.fraction:g}% active")
     count, unit = settings.local_steps or settings.local_epochs, "step" if settings.local_steps else "epoch"
     length = "as many steps as a federated one" if central else f"{count} local {unit}{'s' if count > 1 else ''}"
-    parts += [settings.model.name, f"{settings.rounds} rounds of {length}", f"batch {settings.batch_size}"]
+    model = settings.model
+    options = ", ".join(f"{name} = {value}" for name, value in (model.options or {}).items())
+    parts.append(model.name + f" ({options})" * bool(options))
+    parts += [f"{settings.rounds} rounds of {length}", f"batch {settings.batch_size}"]
     if topology := split.topology:
         from flatfed.engine.topology import Topology  # with numpy
 

@@ -13,11 +13,13 @@ import time
 import pytest
 
 from flatfed.engine.job import checkpoint, interruption, progress
+from flatfed.engine.job import train as training
 from flatfed.engine.job.checkpoint import Checkpoint, read_manifest
 from flatfed.engine.job.interruption import Stopped
 from flatfed.engine.job.reporter import Reporter
 from flatfed.runs.record import FILES
-from harness import assert_same, job, needs, sessions, train_command, write_checkpoints, write_problem
+from flatfed.runs.run_config import RunConfig
+from harness import assert_same, description, job, needs, sessions, train_command, write_checkpoints, write_problem
 from samples import FEW, full, sampled
 
 SEED = 20261121
@@ -133,6 +135,19 @@ def test_a_run_that_is_made_again_keeps_the_one_before(tmp_path, monkeypatch):
     job(tmp_path, "fedavg", "run")
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == first
     assert len(sessions(folder)) == 2
+
+
+def test_an_undone_edit_brings_the_replaced_run_back(tmp_path, monkeypatch):
+    def call(rate):
+        config = RunConfig(**description("fedavg", precision="float32", learning_rate=rate))
+        training.train(config, tmp_path / "data", tmp_path / "partition.npz", tmp_path / "run", device="cpu", since=0.0)
+        return {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+
+    write_problem(tmp_path)
+    runs = {rate: call(rate) for rate in (0.1, 0.2)}
+    monkeypatch.setattr(training.Job, "run", None)
+    assert [call(rate) == runs[rate] for rate in (0.1, 0.2, 0.2, 0.1)] == [True] * 4
+    assert runs[0.1]["model.safetensors"] != runs[0.2]["model.safetensors"]
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):

@@ -109,13 +109,27 @@ class Outputs(Callback):
     def finished_record(self, config: RunConfig, since: float) -> RunRecord | None:
         """Return the record of the finished run with this identity and deciding settings, if it ended ``since`` a time.
 
-        Snakemake deletes outputs before a job, but not :attr:`finished`.
+        Snakemake deletes outputs before a job, but not :attr:`finished`. The replaced run serves after an undone edit.
         """
-        record = self._complete()
-        if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
-            return None
-        recent = datetime.datetime.fromisoformat(record.finished).timestamp() > since
-        return record if recent and not record.config.deciding_differences(config) else None
+        for folder in (self.finished, self.out / PREVIOUS):
+            record = self._complete(folder)
+            if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
+                continue
+            recent = datetime.datetime.fromisoformat(record.finished).timestamp() > since
+            if recent and not record.config.deciding_differences(config):
+                if folder != self.finished:
+                    self._swap(folder)
+                return record
+        return None
+
+    def _swap(self, folder: Path) -> None:
+        """Exchange the finished run and the replaced one in ``folder``."""
+        shutil.rmtree(self.staged, ignore_errors=True)
+        if self.finished.exists():
+            self.finished.rename(self.staged)
+        folder.rename(self.finished)
+        if self.staged.exists():
+            self.staged.rename(folder)
 
     def link(self) -> None:
         """Link the files of the finished run to their places in ``out``, with the present time, the record last."""
@@ -140,11 +154,11 @@ class Outputs(Callback):
         """The folder that becomes :attr:`finished` when it is complete."""
         return self.out / f"{FINISHED}.part"
 
-    def _complete(self) -> RunRecord | None:
-        """Return the record of the finished run, None if there is none or a file is damaged."""
+    def _complete(self, folder: Path) -> RunRecord | None:
+        """Return the record of the finished run in ``folder``, None if there is none or a file is damaged."""
         with contextlib.suppress(OSError, DataError):
-            record = records.read(self.finished / RECORD)
-            record.check_files(self.finished, METRICS, MODEL)
+            record = records.read(folder / RECORD)
+            record.check_files(folder, METRICS, MODEL)
             return record
         return None
 
@@ -156,7 +170,7 @@ class Outputs(Callback):
 
         With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
-        record = self._complete()
+        record = self._complete(self.finished)
         if record and not self._differences(record) and record.sessions[:1] == self.sessions[:1]:
             shutil.rmtree(self.finished)
         elif self.finished.exists():
