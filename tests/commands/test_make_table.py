@@ -214,6 +214,9 @@ def test_a_cell_without_a_number_has_no_mark_of_precision(so_far):
     write("fedavg", [0.7] * 9, **LOW)
     _, texts, _ = so_far("--so-far", table="fedsmoo2023_T3")
     assert "†" in "".join(texts["FedAvg"]) and "†" not in "".join(texts["FedAdam"])
+    (row,) = (line for line in Path("out/fedsmoo2023_T3.tex").read_text().splitlines() if line.startswith("FedAvg &"))
+    marks = (row.count(mark) for mark in (r"$\dagger$", r"\rlap{\,$\dagger$}"))
+    assert len({*marks}) == 1, "marks take no width"
 
 
 @pytest.mark.parametrize("stage", ["the summary", "the cells"])

@@ -47,6 +47,7 @@ def trained(tmp_path_factory, worker_id):
             for file in sorted((project.root / PROTOCOL).parent.glob("*.yaml")):
                 project.edit_yaml(file, two_rounds)
             project.make()
+            (project.root / "numbers.py").unlink()
             project.root = project.root.rename(folder / "trained")
     return project
 

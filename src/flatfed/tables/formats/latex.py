@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 
 from flatfed.tables.blocks import TableBlock, TypesetTable
+from flatfed.tables.doubts import OTHER_PRECISION
+from flatfed.tables.notes import WARNED
 
 #: Character -> LaTeX, for any engine, without packages.
 SPECIAL = {
@@ -52,5 +54,18 @@ def escape(text: str) -> str:
 def _tabular(block: TableBlock, table: TypesetTable) -> str:
     texts = block.formatted(escape, BOLD, RAISED, table.highlighted)
     texts.columns.names = [*[None] * (texts.columns.nlevels - 1), escape(table.shown.document.row_header)]
+    for mark in map(escape, (OTHER_PRECISION, WARNED)):  # without a width: decimals stay aligned
+        texts = texts.map(lambda text, mark=mark: text.replace(f" {mark}", rf"\rlap{{\,{mark}}}"))
     heading = rf"\textit{{{escape(block.heading)}}}\par" + "\n" if block.heading else ""
-    return heading + texts.style.to_latex(column_format="l" + "r" * len(block.parts), hrules=True, multicol_align="c")
+    tabular = texts.style.to_latex(column_format="l" + "r" * len(block.parts), hrules=True, multicol_align="c")
+    return heading + "\n".join(line + _rules(line) for line in tabular.splitlines()) + "\n"
+
+
+def _rules(line: str) -> str:
+    """Return the rules under the groups of a header ``line``, which pandas does not draw."""
+    rules, last = "", 0
+    for head in line.split(" & "):
+        group = re.match(r"\\multicolumn\{(\d+)\}\{c\}\{(?P<empty>\})?", head)
+        first, last = last + 1, last + (int(group[1]) if group else 1)
+        rules += rf" \cmidrule(lr){{{first}-{last}}}" if group and not group["empty"] else ""
+    return rules
