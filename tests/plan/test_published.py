@@ -49,7 +49,18 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     ids = found.run("paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
     analysed = found.shown(ids, "hessian.json")
     assert Path(analysed.hessian).exists() and store.state(analysed) == "finished"
-    assert found.shown(ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
+    second = found.run("paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 2).ids
+    assert found.shown(second, "surface.npz") == found.shown(second, "surface.npz").in_results, "a model is needed"
+
+
+def test_the_makefile_has_the_settings_of_the_published_analyses():
+    analyses = loaded(True).run("paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).analyses
+    hessian, surface = analyses["hessian"], analyses["surface"]
+    options = [f"--images {hessian['images']} --vectors {hessian['vectors']} "]
+    options.append(f"--grid {surface['grid']} --images {surface['images']} ")
+    makefile = Path(SHIPPED, "cifar10-cnn/Makefile").read_text(encoding="utf-8")
+    assert [text for text in options if text not in makefile] == []
+    assert (hessian["top"], surface["range"], surface["set"]) == (5, 1.0, "train"), "defaults of the commands"
 
 
 def analysed(root: Path, images: int, name: str, **changes) -> None:

@@ -149,7 +149,7 @@ def test_recipes_in_one_clone(project, order):
 DRY = {"make ": "make --dry-run --always-make ", "snakemake ": "snakemake --dry-run --quiet all ", "sh ": "sh -n "}
 
 #: Commands for images that are not here.
-ELSEWHERE = ("flatfed rerun results/published/",)
+ELSEWHERE = ("flatfed rerun results/published/", "make -C results/published/")
 
 
 PAGES = ("README.md", "docs/running.md", "docs/slurm.md", "docs/small-cnn.md")
