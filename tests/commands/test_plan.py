@@ -65,15 +65,15 @@ def test_published_runs_count_where_none_is_here(plan):
     for name, place in {"p": {"seconds": 40.0}, "q": gpu}.items():
         made.so_far(f"published/{name}/runs/s/a/seed1", {"round": [10]}, settings=settings, **{**about, **place})
     forecast, out, _ = plan()
-    assert forecast["total"]["CPU hours"] * 3600 == pytest.approx((20 + 2 * 12) * 800 * 4.0), "12 of two gradients"
-    assert forecast["total"]["GPU hours"] * 3600 == pytest.approx((20 + 2 * 12) * 800 * 0.1)
+    assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(33 * 800 * 4.0), "6 of 16 of two gradients, 5 % half"
+    assert forecast["total"]["GPU hours"] * 3600 == pytest.approx(33 * 800 * 0.1)
     assert (forecast["total"]["memory"], forecast["total"]["unknown"]) == (5 * 10**6, 0)
     mean = "algorithms without a run: the mean of their protocol's runs per gradient"
     assert out.endswith(f"paper scale, cpu: by a CPU (published), a GPU (published); {mean}\n")
     record(run("fedavg", 2), 1.0)
     Path("published/p/runs/s/a/seed1/run.so-far.json").write_text("{}")
     forecast, _, err = plan()
-    assert forecast["total"]["CPU hours"] * 3600 == pytest.approx((19 + 2 * 12) * 800 * 1.0), "a run here goes before"
+    assert forecast["total"]["CPU hours"] * 3600 == pytest.approx(32 * 800 * 1.0), "a run here goes before"
     assert "run.so-far.json: not the record of a run" in err
 
 
@@ -119,8 +119,9 @@ def test_a_plan_by_hand(plan):
     Path(run("feddyn").path, "checkpoint.part").touch()
     forecast, out, _ = plan()
     total = forecast["total"]
-    # FedCM's took 3 s a round, FedAvg's 1 s; the other rows get the mean of the three, ten of two gradients twice.
-    by_hand = 800 * (2 * 1.0 + 4 * 3.0 + (12 + 2 * 10) * (1.0 + 1.0 + 3.0) / 3)
+    # FedCM's took 3 s a round, FedAvg's 1 s; the other rows get the mean of the three, for two gradients twice. A round
+    # of 200 clients has half as many images: 5 % of them.
+    by_hand = 800 * (2 * 0.5 + (2 + 2 * 0.5) * 3.0 + (6 + 6 * 0.5 + 2 * (4 + 6 * 0.5)) * (1.0 + 1.0 + 3.0) / 3)
     assert total["CPU hours"] * 3600 == pytest.approx(by_hand) and total["unknown"] == 0
     assert total["disk"] == 28 * 4 * 1000, "of unfinished runs; the records have the number of parameters"
     assert total["memory"] == 4_000_000, "FedCM's"

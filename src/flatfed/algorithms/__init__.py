@@ -59,7 +59,7 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
         class_name = name.replace("_", "")
         problem = f"defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any capitals)"
         if hasattr(module, "build"):
-            problem += "; its function `build` is that of a model: put it into a file of its own"
+            problem += "; its function `build` is that of a model, which `flatfed check` without names builds"
         raise ConfigError(f"{module.__file__}: {problem}")
     _names.check(kind)
     return kind

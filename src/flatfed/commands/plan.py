@@ -3,8 +3,9 @@
 Prints a line for each table and figure (with the columns of config.yaml; one line if they share a name) and for their
 total: shared runs count once.
 Hours (sum, on a CPU and on a GPU), memory (per job) and disk (models) are those of unfinished runs. Hours are the mean
-of runs of the same protocol: if possible of the algorithm, else per gradient of a local step; and of runs here instead
-of published ones. Memory is that of runs of the algorithm in a variant of the protocol, else that of these runs.
+of runs of the same protocol per participating client: if possible of the algorithm, else per gradient of a local step;
+and of runs here instead of published ones. Memory is that of runs of the algorithm in a variant of the protocol, else
+that of these runs.
   begun     has a checkpoint or an unfinished record; it will resume, without a checkpoint begin again
   stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -79,7 +81,7 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     refused = experiment.store.refused.items()  # other reasons are printed
     unused = [f"{path}: {reason}" for path, reason in refused if path not in every and reason.startswith("not used")]
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent, *unused]), end="", file=sys.stderr)
-    near = {kind: nearest(*kind, measured) for kind in {_kind(run) for run in every.values()}}
+    near = {kind: nearest(*kind[:2], measured) for kind in {_kind(run) for run in every.values()}}
     rates = {kind: per_round(*kind, of_kind, measured, device) for kind, of_kind in near.items()}
     # A user's model may have changed, or have frozen parameters, which records do not count.
     records = [record for record in store.records.values() if not models.own_file(record.config.model.name)]
@@ -105,18 +107,24 @@ def runs_by_name(experiment: Experiment, scale: str, shown: Requested) -> dict[s
     return {name: (len(by_cell(of_table)), runs_of(of_table) | drawn) for name, (of_table, drawn) in parts.items()}
 
 
-def _kind(run: Run) -> tuple[str, str]:
-    return run.protocol, run.config.update.name
+def _kind(run: Run) -> tuple[str, str, float]:
+    return run.protocol, run.config.update.name, _participation(run.config)
+
+
+def _participation(config: RunConfig) -> float:
+    """Return the expected share of the clients in a round; NaN if all images are at one place."""
+    return math.nan if config.partition.scheme == "central" else config.sampling.fraction
 
 
 def per_round(
-    protocol: str, algorithm: str, near: pd.DataFrame, measured: pd.DataFrame, device: str
+    protocol: str, algorithm: str, participation: float, near: pd.DataFrame, measured: pd.DataFrame, device: str
 ) -> dict[str, float]:
     """Return the hours of a round on each device, and bytes or "unknown" on ``device``.
 
     ``near``: :func:`nearest` of ``measured``, which has the memory of the algorithm in variants of the protocol, too.
     """
     seconds = near["seconds"] / near["gradients"] * algorithms.load(algorithm).gradients_per_step
+    seconds *= (participation / near["participation"]).fillna(1)
     hours = (seconds.groupby(near["device"]).mean() / 3600).rename(HOURS).to_dict()
     here = near[near["device"] == device]
     if here.empty:
@@ -167,13 +175,14 @@ def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -
 
 
 def measurements(store: Store, scale: str) -> pd.DataFrame:
-    """Return device, seconds per round, gradients per local step and peak bytes of the runs at a ``scale``."""
+    """Return device, seconds per round, their causes and peak bytes of the runs at a ``scale``."""
     rows = [
         {
             "device": record.device,
             "protocol": record.config.protocol,
             "algorithm": record.config.update.name,
             "seconds": record.seconds / record.rounds_done,
+            "participation": _participation(record.config),
             "gradients": (record.gradient_evaluations or 1) / (record.local_steps or 1),
             "memory": record.peak_memory_bytes,
             "GPU memory": record.peak_device_memory_bytes,
@@ -185,8 +194,8 @@ def measurements(store: Store, scale: str) -> pd.DataFrame:
         if record.diverged_at is None and record.rounds_done and record.seconds and record.host
         if record.config.scale == scale
     ]
-    names = ("device", "protocol", "algorithm", "seconds", "gradients", "memory", "GPU memory", "published", "machine")
-    return pd.DataFrame(rows, columns=names)
+    names = ["device", "protocol", "algorithm", "seconds", "participation", "gradients", "memory", "GPU memory"]
+    return pd.DataFrame(rows, columns=[*names, "published", "machine"])
 
 
 def nearest(protocol: str, algorithm: str, measured: pd.DataFrame) -> pd.DataFrame:

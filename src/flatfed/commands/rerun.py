@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
         train(config, dataset, partition, options.out, **session)
     again = store.read(options.out)
     for key, was, new in differences(record.model_dump(include=ORIGIN), again.model_dump(include=ORIGIN)):
-        print(f"{key} is {new}, the run was made with {was}", file=sys.stderr)
+        made_with = "the record of the run does not name its own" if was is None else f"the run was made with {was}"
+        print(f"{key} is {new}, {made_with}", file=sys.stderr)
     return compare(before, lines(options.out / again.metrics, rounds), metrics, options.out / again.metrics)
 
 

@@ -90,12 +90,12 @@ def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[s
     )
     yield (
         "Scaled: of diag(|w|) H diag(|w|). Rescaled filters can change H but not the model; they do not change the "
-        "scaled Hessian. If only the left bar is lower, the models may differ in filter lengths alone"
+        "scaled Hessian. If only the Hessian is smaller, the models may differ in filter lengths alone"
     )
     errors = [curvature.largest_error(complete, metric) for metric in TITLES]
     if None not in errors:
         shares = " and ".join(f"{100 * error:.2g} %" for error in errors)
-        yield f"Largest residual of one seed: {shares} of the eigenvalue (left and right)"
+        yield f"Largest residual of one seed: {shares} of the eigenvalue (Hessian and scaled Hessian)"
     diverged = len(read) - sum(numbers)
     cautioned = [hessian.about.run for hessian in read if any(map(hessian.warnings_about, TITLES))]
     yield from captions.counts({

@@ -100,9 +100,9 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
 
 def _with_spread(value: float, spread: float | None, unit: str, form: str) -> str:
     factor = UNITS[unit].factor
-    text = f"{value * factor:{form}}"
     if spread is None:
-        return text
+        return f"{value * factor:{form}}"
+    text = f"{value * factor:#{form}}".rstrip(".")  # 13.00, not 13
     decimals = form if "e" in text else f".{len(text.partition('.')[2])}f"
     return f"{text} ± {spread * factor:{decimals}}"
 
