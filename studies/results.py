@@ -101,7 +101,7 @@ class Results:
         """Read the tables and the runs of ``folder``; ValueError if two runs have the same metrics."""
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
         for name in TABLES:
-            options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
+            options = argparse.Namespace(runs=[folder], so_far=True, table=name, config=None, scale=None)
             table, _, damaged = make_table.of_runs(options)
             if damaged:
                 sys.exit("\n".join(damaged))
