@@ -69,7 +69,7 @@ def test_the_published_table_is_reproduced_byte_for_byte(folder):
     before = sorted(Path("copy").rglob("*"))
     command = [sys.executable, "-c", BARE, "table", "cifar10_cnn", "--runs", "copy", "--out", "out"]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True)
-    summary = "cifar10_cnn, paper scale: n = 2; float32; 45 of 45 rounds (96 runs; 0 others are not of this table)"
+    summary = "cifar10_cnn, paper scale: n = 2; float32; 45 of 45 rounds (96 runs; 18 others are not of this table)"
     summary += "; data not compared\n"
     assert (done.returncode, done.stderr) == (0, summary)
     names = {f"cifar10_cnn.{ending}" for ending in ("csv", "md", "tex", "html")}
@@ -124,7 +124,7 @@ def test_a_damaged_run_is_left_out_and_the_command_fails_after_the_table(folder,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("fedsmoo2023_T1 --runs copy", "copy: no run of table fedsmoo2023_T1 among 96 finished ones; --so-far reads"),
+        ("fedsmoo2023_T1 --runs copy", "copy: no run of table fedsmoo2023_T1 among 114 finished ones; --so-far reads"),
         ("cifar10_cn --runs copy", "did you mean 'cifar10_cnn'?"),
         ("cifar10_cnn --runs nowhere", "--runs: there is no folder 'nowhere' ("),
         ("cifar10_cnn --runs empty", "--runs: 'empty' contains no run, no folder with run.json or run.so-far.json"),
