@@ -178,7 +178,7 @@ def run_config(value: dict[str, Any]) -> RunConfig:
     try:
         return RunConfig.of_json(value, "--run")
     except DataError as error:
-        raise DataError(f"{error}. `python -m flatfed describe RUN_FOLDER` prints complete settings") from None
+        raise DataError(f"{error}. `flatfed describe RUN_FOLDER` prints complete settings") from None
 
 
 @contextlib.contextmanager

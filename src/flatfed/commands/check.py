@@ -5,9 +5,9 @@ cells and runs. Lists the printed numbers that no cell uses. With names of algor
 keep the contract of docs/add-an-algorithm.md, on a toy problem; --set changes their parameters.
 
 example:
-  python -m flatfed check --config config/config.yaml
-  python -m flatfed check fedsmoo my_algorithm
-  python -m flatfed check fedsmoo --set rho=0.05 --set s=paper
+  flatfed check --config config/config.yaml
+  flatfed check fedsmoo my_algorithm
+  flatfed check fedsmoo --set rho=0.05 --set s=paper
 """
 
 from __future__ import annotations

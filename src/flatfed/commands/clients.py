@@ -6,7 +6,7 @@ the clients: mean, worst_tenth (mean of the tenth of the clients with the lowest
 deviation (population). The draw depends on the run's seed. model_sha256 is the digest of the model file.
 
 example:
-  python -m flatfed clients results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+  flatfed clients results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
     --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
     --out clients.csv
 """

@@ -7,7 +7,7 @@ count, too: a training writes its lines every 10 seconds. Runs of a pair have th
 fractions.
 
 example:
-  python -m flatfed compare fedsmoo fedavg fedsam --runs results/published/fedsmoo-cifar10/runs --out compare.csv
+  flatfed compare fedsmoo fedavg fedsam --runs results/published/fedsmoo-cifar10/runs --out compare.csv
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Prints the settings of runs, one line of JSON per folder, the input of `train`. The folder need not exist.
 
 example:
-  python -m flatfed describe results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > run.json
+  flatfed describe results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > run.json
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ digits), torchvision (downloads), npz (MedMNIST's layout) and imagefolder. Examp
   {"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
 
 example:
-  python -m flatfed fetch --out resources/digits --spec dataset.json
+  flatfed fetch --out resources/digits --spec dataset.json
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The loss is the mean cross-entropy on --images training images without augmentat
 have the run's precision. A product H v costs two to three gradients.
 
 example:
-  python -m flatfed hessian results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+  flatfed hessian results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
     --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
     --out hessian.json
 """

@@ -3,7 +3,7 @@
 Computes the number from the runs in results/ and writes JSON: value, deviation, seeds, runs and the printed number.
 
 example:
-  python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json
+  flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Draws the figure from the runs, partitions and analyses in results/. The .txt next to it counts missing ones.
 
 example:
-  python -m flatfed figure fedsmoo2023_F7 --out out
+  flatfed figure fedsmoo2023_F7 --out out
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Writes the tables and figures of the configuration as one page, with their runs, settings and machines.
 
 example:
-  python -m flatfed report --scale preview --out report.html
+  flatfed report --scale preview --out report.html
 """
 
 from __future__ import annotations

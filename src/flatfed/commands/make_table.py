@@ -10,7 +10,7 @@ or versions) with reasons.
 unfinished run after 130 rounds.
 
 example:
-  python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far
+  flatfed table fedsmoo2023_T6 --runs results/published --so-far
 """
 
 from __future__ import annotations

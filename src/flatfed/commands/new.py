@@ -4,7 +4,7 @@ Copies docs/my-paper: an algorithm, its test, tables, figures and a paper. `fold
 docs/from-method-to-camera-ready.md has the commands.
 
 example:
-  python -m flatfed new my-paper
+  flatfed new my-paper
 """
 
 from __future__ import annotations

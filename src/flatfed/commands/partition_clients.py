@@ -7,7 +7,7 @@ Schemes: iid, dirichlet, pathological, shards, domain, central. Example of --spe
    "replacement": true, "clients": 30}
 
 example:
-  python -m flatfed partition --dataset resources/digits --out clients.npz --spec partition.json
+  flatfed partition --dataset resources/digits --out clients.npz --spec partition.json
 """
 
 from __future__ import annotations

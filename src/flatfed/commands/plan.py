@@ -13,7 +13,7 @@ that of these runs.
 Below, a line for each run of `published` that serves.
 
 example:
-  python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
+  flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Lists differences of versions, executor, libraries and machine. Requires the sam
 and compares the first N rounds; a later call resumes. Exit status: 0 if all digits agree, else 1.
 
 example:
-  python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
+  flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ of each file in config names its schema. workflow/schemas has a link to that of 
 of workflows shows.
 
 example:
-  python -m flatfed schema
+  flatfed schema
 """
 
 from __future__ import annotations

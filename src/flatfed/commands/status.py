@@ -7,7 +7,7 @@ versions or sources follow, and failed jobs with the last lines of their logs.
 --watch shows a bar, the accuracy and the time left of each running training instead, until Ctrl-C.
 
 example:
-  python -m flatfed status fedsmoo2023_T1 --scale paper
+  flatfed status fedsmoo2023_T1 --scale paper
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ al. 2018). Biases and normalisation layers stay fixed. Use the same --seed for a
 With --images all, (0, 0) has the evaluated loss of the run.
 
 example:
-  python -m flatfed surface results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+  flatfed surface results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
     --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
     --out surface.npz
 """

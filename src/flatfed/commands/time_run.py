@@ -4,7 +4,7 @@ Trains a few rounds of a run, discards the model and writes timing.json: seconds
 evaluation. Tables of wall-clock times use these only. Keep the machine idle meanwhile.
 
 example:
-  python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json
+  flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json
 """
 
 from __future__ import annotations

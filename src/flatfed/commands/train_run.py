@@ -7,8 +7,8 @@ from the hidden folder .finished; remove this folder to train again. Jobs of Sna
 
 example:
   RUN=results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1
-  python -m flatfed describe $RUN > run.json
-  python -m flatfed train --run run.json --dataset resources/digits \
+  flatfed describe $RUN > run.json
+  flatfed train --run run.json --dataset resources/digits \
     --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz --out $RUN
 """
 

@@ -8,7 +8,7 @@ Compares the cells of the runs in results/ with the printed numbers:
 Tables with another set-up than the paper: only the order. Preview scale: nothing is compared.
 
 example:
-  python -m flatfed verify fedsmoo2023_T1 --scale paper --strict
+  flatfed verify fedsmoo2023_T1 --scale paper --strict
 """
 
 from __future__ import annotations

@@ -156,8 +156,9 @@ def _own_parameters(
     for protocol, declared in protocols.items():
         for row in rows:
             _, values = catalog.hyperparameters(scale, protocol, row)
-            if values and not {row, without_label(row)} & set(declared):
-                listed = ", ".join(f"{key} = {value}" for key, value in values.items())
+            left = {key: value for key, value in values.items() if key not in (catalog.algorithms[row].set or ())}
+            if left and not {row, without_label(row)} & set(declared):
+                listed = ", ".join(f"{key} = {value}" for key, value in left.items())
                 texts[f"{catalog.label(row)}: {listed}"] = None
     return [f"Parameters of the algorithms, because the set-up has none for them. {'; '.join(texts)}."] if texts else []
 

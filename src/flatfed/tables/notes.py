@@ -191,12 +191,14 @@ def _beside(cells: list[Cell]) -> Iterator[str]:
         "eigenvalue λ with vector v is the sum of both residuals ‖Hv − λv‖, that of a trace three standard errors "
         "of the difference; both are means over seeds."
     )
-    if cautioned := _cautioned(estimated):
-        first = next(run.warning for cell in estimated for run in cell.readings if run.warning)
-        yield f"In {cautioned} cells an estimate has a warning; the .csv has all. The first: {first}."
 
 
 def _errors(cells: list[Cell]) -> Iterator[str]:
+    """Yield the notes on the errors and the warnings of Hessians."""
+    hessians = [cell for cell in cells if cell.metric.source == "hessian"]
+    if cautioned := _cautioned(hessians):
+        first = next(run.warning for cell in hessians for run in cell.readings if run.warning)
+        yield f"In {cautioned} cells an estimate has a warning; the .csv has all. The first: {first}."
     largest: dict[str, float] = {}
     for cell in cells:
         if cell.error is not None:
