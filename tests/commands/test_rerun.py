@@ -141,4 +141,4 @@ def test_a_digit_in_any_column_is_a_difference(rerun):
         status, out, _ = rerun("--rounds", "4")
         assert status == expected and words in out
     recorded("run", lambda record: record["libraries"].update(torch="0.4.0"))
-    assert re.search("libraries.torch is .*, the run was made with 0.4.0", rerun("--rounds", "4")[2])
+    assert re.search("libraries.torch is .*; the run was made with 0.4.0", rerun("--rounds", "4")[2])

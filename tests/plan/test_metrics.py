@@ -204,6 +204,7 @@ def test_every_metric_can_be_printed():
 def test_decimals_of_the_paper_and_signs():
     """A number without decimals of its own takes the paper's; a printed zero has no minus; small numbers two digits."""
     assert written(123456.0, None, "GB_params") == "0.00012" and written(0.4, 0.01, "minutes") == "0.0067 ± 0.0002"
+    assert (written(1234.5, 0.3, "number"), written(13.0, 0.5, "number")) == ("1234 ± 0.3", "13.00 ± 0.50")
     assert written(0.00004, 0.00002, "percent") == "0.00 ± 0.00" and written(None, None, "percent") == ""
     assert written(0.99995, None, "number", 5) == "0.99995" and written(0.99995, None, "number") == "1"
     assert signed(-0.25, "number", 2) == "−0.25" and written(0.5, None, "percent", 0) == "50.00"

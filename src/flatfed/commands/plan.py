@@ -3,10 +3,10 @@
 Prints a line for each table and figure (with the columns of config.yaml; one line if they share a name) and for their
 total: shared runs count once.
 Hours (sum, on a CPU and on a GPU), memory (per job) and disk (models) are those of unfinished runs. Hours are the mean
-of runs of the same protocol per participating client: if possible of the algorithm, else per gradient of a local step;
-and of runs here instead of published ones. Memory is that of runs of the algorithm in a variant of the protocol, else
-that of these runs.
-  begun     has a checkpoint or an unfinished record; it will resume, without a checkpoint begin again
+of runs of the same protocol, by the share of the clients in a round: if possible of the algorithm, else per gradient
+of a local step; and of runs here instead of published ones. Memory is that of runs of algorithm and model in a
+variant of the protocol, else that of these runs.
+  begun     has a checkpoint or an unfinished record; it will resume, or begin again if it has no checkpoint
   stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
   unknown   without a measurement of its protocol on the device of config.yaml; not in its hours
@@ -35,6 +35,7 @@ from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.runs.paths import without_label
+from flatfed.runs.record import RunRecord
 from flatfed.runs.run_config import RunConfig
 from flatfed.runs.store import Store, state
 from flatfed.tables.readings import chip
@@ -81,8 +82,9 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     refused = experiment.store.refused.items()  # other reasons are printed
     unused = [f"{path}: {reason}" for path, reason in refused if path not in every and reason.startswith("not used")]
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent, *unused]), end="", file=sys.stderr)
-    near = {kind: nearest(*kind[:2], measured) for kind in {_kind(run) for run in every.values()}}
-    rates = {kind: per_round(*kind, of_kind, measured, device) for kind, of_kind in near.items()}
+    kinds = {_kind(run): run for run in every.values()}
+    near = {kind: nearest(*kind[:2], measured) for kind in kinds}
+    rates = {kind: per_round(kinds[kind], of_kind, measured, device) for kind, of_kind in near.items()}
     # A user's model may have changed, or have frozen parameters, which records do not count.
     records = [record for record in store.records.values() if not models.own_file(record.config.model.name)]
     sizes = {_model(record.config): record.parameters for record in records}
@@ -111,26 +113,34 @@ def _kind(run: Run) -> tuple[str, str, float]:
     return run.protocol, run.config.update.name, _participation(run.config)
 
 
+def _gradients(record: RunRecord) -> float:
+    """Return the gradients of a local step, by the class of the algorithm if an early record does not count them."""
+    if record.gradient_evaluations and record.local_steps:
+        return record.gradient_evaluations / record.local_steps
+    name = record.config.update.name
+    return algorithms.load(name).gradients_per_step if name in algorithms.names() else 1
+
+
 def _participation(config: RunConfig) -> float:
     """Return the expected share of the clients in a round; NaN if all images are at one place."""
     return math.nan if config.partition.scheme == "central" else config.sampling.fraction
 
 
-def per_round(
-    protocol: str, algorithm: str, participation: float, near: pd.DataFrame, measured: pd.DataFrame, device: str
-) -> dict[str, float]:
-    """Return the hours of a round on each device, and bytes or "unknown" on ``device``.
+def per_round(run: Run, near: pd.DataFrame, measured: pd.DataFrame, device: str) -> dict[str, float]:
+    """Return the hours of a round of ``run`` on each device, and bytes or "unknown" on ``device``.
 
     ``near``: :func:`nearest` of ``measured``, which has the memory of the algorithm in variants of the protocol, too.
     """
+    algorithm = run.config.update.name
     seconds = near["seconds"] / near["gradients"] * algorithms.load(algorithm).gradients_per_step
-    seconds *= (participation / near["participation"]).fillna(1)
+    seconds *= (_participation(run.config) / near["participation"]).fillna(1)
     hours = (seconds.groupby(near["device"]).mean() / 3600).rename(HOURS).to_dict()
     here = near[near["device"] == device]
     if here.empty:
         return {**hours, "unknown": 1}
-    variants = measured["protocol"].map(without_label) == without_label(protocol)
-    same = measured[variants & (measured["algorithm"] == algorithm) & (measured["device"] == device)]
+    variants = measured["protocol"].map(without_label) == without_label(run.protocol)
+    alike = variants & (measured["algorithm"] == algorithm) & (measured["model"] == _model(run.config))
+    same = measured[alike & (measured["device"] == device)]
     return hours | (here if same.empty else same)[["memory", "GPU memory"]].max().to_dict()
 
 
@@ -183,7 +193,8 @@ def measurements(store: Store, scale: str) -> pd.DataFrame:
             "algorithm": record.config.update.name,
             "seconds": record.seconds / record.rounds_done,
             "participation": _participation(record.config),
-            "gradients": (record.gradient_evaluations or 1) / (record.local_steps or 1),
+            "gradients": _gradients(record),
+            "model": _model(record.config),
             "memory": record.peak_memory_bytes,
             "GPU memory": record.peak_device_memory_bytes,
             "published": (published := Path(folder).is_relative_to(PUBLISHED)),
@@ -194,8 +205,8 @@ def measurements(store: Store, scale: str) -> pd.DataFrame:
         if record.diverged_at is None and record.rounds_done and record.seconds and record.host
         if record.config.scale == scale
     ]
-    names = ["device", "protocol", "algorithm", "seconds", "participation", "gradients", "memory", "GPU memory"]
-    return pd.DataFrame(rows, columns=[*names, "published", "machine"])
+    names = ["device", "protocol", "algorithm", "seconds", "participation", "gradients", "model"]
+    return pd.DataFrame(rows, columns=[*names, "memory", "GPU memory", "published", "machine"])
 
 
 def nearest(protocol: str, algorithm: str, measured: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     rounds = min(options.rounds or config.rounds, record.rounds_done)
     before = lines(metrics, rounds)
     if before.empty and record.diverged_at is None:
-        first = lines(metrics, config.rounds).index[0]
+        first = next(iter(lines(metrics, config.rounds).index), "not evaluated yet")
         raise DataError(f"{metrics}: has nothing to compare in rounds 1 to {rounds}; its first round is {first}")
     manifest = dataset / manifests.NAME
     if not manifest.exists() or manifests.read(manifest).digest != record.dataset_digest:
@@ -74,8 +74,8 @@ def run(options: argparse.Namespace) -> int:
         train(config, dataset, partition, options.out, **session)
     again = store.read(options.out)
     for key, was, new in differences(record.model_dump(include=ORIGIN), again.model_dump(include=ORIGIN)):
-        made_with = "the record of the run does not name its own" if was is None else f"the run was made with {was}"
-        print(f"{key} is {new}, {made_with}", file=sys.stderr)
+        made_with = "the record of the run names none" if was is None else f"the run was made with {was}"
+        print(f"{key} is {new}; {made_with}", file=sys.stderr)
     return compare(before, lines(options.out / again.metrics, rounds), metrics, options.out / again.metrics)
 
 

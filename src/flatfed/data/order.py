@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def read(path: str | os.PathLike[str], where: str) -> Order:
     if not Path(path).is_file():
         raise DataError(f"{where}: {path}: no such file; `python studies/order.py DATASET --out FILE` writes one")
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz file")
         with np.load(path, allow_pickle=False) as file:
             ranks = {name: file[name].astype(np.int64) for name in PARTS}
             return Order(str(path), ranks, str(file["digest"]))

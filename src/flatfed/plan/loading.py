@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +131,9 @@ def _declarations(root: Path, request: Request, mistakes: Mistakes) -> dict[str,
     folders |= {folder: ("tables", Path(folder)) for folder in request.folders}
     for at, (section, folder) in folders.items():
         for path in parsed_files.listed(folder, ".yml"):
+            text = path.read_text(encoding="utf-8", errors="ignore")
+            if folder.parent != root / "config" and not re.search("^(columns|panels):", text, re.MULTILINE):
+                continue  # a file of another program
             with mistakes.noted([(section[:-1], path.stem), ("figure", path.stem)]):
                 raise ConfigError(f"{at}/{path.name}: FlatFed reads files .yaml; name it {path.stem}.yaml")
     files = ((at, *folder, path) for at, folder in folders.items() for path in parsed_files.listed(folder[1], ".yaml"))

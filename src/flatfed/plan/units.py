@@ -104,7 +104,10 @@ def _with_spread(value: float, spread: float | None, unit: str, form: str) -> st
         return f"{value * factor:{form}}"
     text = f"{value * factor:#{form}}".rstrip(".")  # 13.00, not 13
     decimals = form if "e" in text else f".{len(text.partition('.')[2])}f"
-    return f"{text} ± {spread * factor:{decimals}}"
+    deviation = f"{spread * factor:{decimals}}"
+    if form.endswith("g") and spread and not float(deviation):
+        deviation = f"{spread * factor:.1g}"  # 1234 ± 0.3
+    return f"{text} ± {deviation}"
 
 
 def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None) -> str:

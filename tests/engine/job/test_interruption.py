@@ -148,6 +148,10 @@ def test_an_undone_edit_brings_the_replaced_run_back(tmp_path, monkeypatch):
     monkeypatch.setattr(training.Job, "run", None)
     assert [call(rate) == runs[rate] for rate in (0.1, 0.2, 0.2, 0.1)] == [True] * 4
     assert runs[0.1]["model.safetensors"] != runs[0.2]["model.safetensors"]
+    (tmp_path / "run/.finished").rename(tmp_path / "run/.finished.aside")  # killed in the exchange
+    assert call(0.1) == runs[0.1] and call(0.2) == runs[0.2]
+    (tmp_path / "run/.previous").rename(tmp_path / "run/.finished.aside")
+    assert call(0.1) == runs[0.1]
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):

@@ -111,6 +111,8 @@ class Outputs(Callback):
 
         Snakemake deletes outputs before a job, but not :attr:`finished`. The replaced run serves after an undone edit.
         """
+        if self.aside.exists():  # a killed exchange
+            self.aside.rename(self.out / PREVIOUS if self.finished.exists() else self.finished)
         for folder in (self.finished, self.out / PREVIOUS):
             record = self._complete(folder)
             if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
@@ -118,18 +120,13 @@ class Outputs(Callback):
             recent = datetime.datetime.fromisoformat(record.finished).timestamp() > since
             if recent and not record.config.deciding_differences(config):
                 if folder != self.finished:
-                    self._swap(folder)
+                    if self.finished.exists():
+                        self.finished.rename(self.aside)
+                    folder.rename(self.finished)
+                    if self.aside.exists():
+                        self.aside.rename(folder)
                 return record
         return None
-
-    def _swap(self, folder: Path) -> None:
-        """Exchange the finished run and the replaced one in ``folder``."""
-        shutil.rmtree(self.staged, ignore_errors=True)
-        if self.finished.exists():
-            self.finished.rename(self.staged)
-        folder.rename(self.finished)
-        if self.staged.exists():
-            self.staged.rename(folder)
 
     def link(self) -> None:
         """Link the files of the finished run to their places in ``out``, with the present time, the record last."""
@@ -148,6 +145,11 @@ class Outputs(Callback):
     def finished(self) -> Path:
         """The hidden folder of the finished run."""
         return self.out / FINISHED
+
+    @property
+    def aside(self) -> Path:
+        """The folder of :attr:`finished` while it changes places with the replaced run."""
+        return self.out / f"{FINISHED}.aside"
 
     @property
     def staged(self) -> Path:
