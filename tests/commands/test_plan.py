@@ -115,6 +115,7 @@ def test_a_plan_by_hand(plan):
     record(run("fedsam", 2), 50.0, host=None)
     old = {**run("fedcm").config.as_json(), "rounds": 10}
     record(run("fedcm"), 3.0, settings=old, peak_memory_bytes=4_000_000)
+    record(run("fedcm", protocol=f"{PROTOCOL}~cnn"), 9.0, peak_memory_bytes=9_000_000)  # another model
     Path(run("feddyn").path).mkdir(parents=True)
     Path(run("feddyn").path, "checkpoint.part").touch()
     forecast, out, _ = plan()

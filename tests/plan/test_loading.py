@@ -100,6 +100,7 @@ def test_one_call_names_all_mistakes_of_all_files(here):
     surface = {"kind": "surface", "protocol": "fedsmoo-cifar10", "title": "S"}
     Path("own/three.yaml").write_text(yaml.safe_dump(surface))
     Path("own/four.yml").write_text(yaml.safe_dump(table))
+    Path("own/environment.yml").write_text("name: of another program\n")
     again = {"scheme": "dirichlet", "alpha": 0.6, "clients": 100, "participation": 0.1}
     message = refusal(change=lambda content: content["splits"].update(mine=again), tables=["four"])
     expected = [
@@ -114,7 +115,7 @@ def test_one_call_names_all_mistakes_of_all_files(here):
     ]
     for words in expected:
         assert sum(line.startswith(words) for line in message.splitlines()) == 1, (words, message)
-    assert "unknown table 'four'" not in message
+    assert "unknown table 'four'" not in message and "environment.yml" not in message
     Path("own/four.yml").unlink()
     message = refusal(change=lambda content: content["splits"]["skewed"].pop("alpha"))
     lines = [line.partition(": ")[0] for line in message.splitlines()]

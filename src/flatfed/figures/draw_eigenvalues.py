@@ -51,7 +51,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             axis.plot(theirs.index, theirs, **DIAMOND)
             entries["PyHessian"] = Line2D([], [], **DIAMOND)
         label_bars(axis, ".3g", 5)
-        axis.set_xlim(-0.75, len(bars_and_gaps) - 1.25)
+        axis.set_xlim(-0.75, len(bars_and_gaps) - 1.25)  # diamonds would widen one panel
         label_groups(axis, middles, panels.values())
         axis.set(xlabel="", ylabel="Largest eigenvalue (nats)")
     style.legend(spec, figure, entries)

@@ -132,7 +132,7 @@ def _declarations(root: Path, request: Request, mistakes: Mistakes) -> dict[str,
     for at, (section, folder) in folders.items():
         for path in parsed_files.listed(folder, ".yml"):
             text = path.read_text(encoding="utf-8", errors="ignore")
-            if folder.parent != root / "config" and not re.search("^(columns|panels):", text, re.MULTILINE):
+            if at in request.folders and not re.search("^(columns|panels):", text, re.MULTILINE):
                 continue  # a file of another program
             with mistakes.noted([(section[:-1], path.stem), ("figure", path.stem)]):
                 raise ConfigError(f"{at}/{path.name}: FlatFed reads files .yaml; name it {path.stem}.yaml")
